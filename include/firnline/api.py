@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from firnline.operations.drop_table.plan import DropTablePlan
     from firnline.operations.drop_table.run import DropTableReport
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.erasure.erasures import Erasures
     from firnline.operations.hold.run import HoldReport, HoldsView
     from firnline.operations.import_files.plan import ImportPlan
     from firnline.operations.import_files.progress import ImportProgress
@@ -291,6 +292,22 @@ def erase(
 ) -> EraseReport:
     """Erase keys from every part. It cannot be undone; nobody is asked."""
     return _run(registry.ERASE, table, options, on_progress)
+
+
+@typed
+def erasures(settings: Path | str | None = None, access: StoreAccess | None = None) -> Erasures:
+    """Open the requests of people to be erased from all tables; no request is sent.
+
+    Args:
+        settings: the settings file; None: $FIRNLINE_TABLES, else include/tables.yaml.
+        access: endpoint and credentials of the folder and of all tables; None: the environment's.
+
+    Raises:
+        UsageError, SettingsError: the settings name no folder for them, or have mistakes.
+    """
+    from firnline.operations.erasure.erasures import open_erasures
+
+    return open_erasures(settings, access, _BY, erase)
 
 
 @typed

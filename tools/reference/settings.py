@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from firnline.properties.in_force import FIELDS, HARMLESS, IDENTITY
 from firnline.settings.cron import check_schedule
+from firnline.settings.erasure import ErasureSettings
 from firnline.settings.fields import Bounds, PartitionField, SortField, check_column
 from firnline.settings.fleet import FleetSettings, format_budget
 from firnline.settings.mirrors import FORMATS, DeltaMirror, Mirror
@@ -46,6 +47,7 @@ _KINDS: dict[str, str] = {
         "`fleet` or schedule",
     ),
     "fleet.quiet_hours": "list of hours",
+    "erasure.requests": "URL",
 }
 """Types of settings that the model holds as text."""
 
@@ -74,9 +76,10 @@ class Group:
 
 
 def groups() -> list[Group]:
-    """Return all sections: the table itself, those below it, and those of the fleet."""
+    """Return all sections: the table itself, those below it, those of the fleet and of erasures."""
     table = _groups(TableSettings, "", meaning_of(TableSettings))
-    return [*table, *_groups(FleetSettings, f"{FLEET}.", meaning_of(FleetSettings))]
+    fleet = _groups(FleetSettings, f"{FLEET}.", meaning_of(FleetSettings))
+    return [*table, *fleet, *_groups(ErasureSettings, "erasure.", meaning_of(ErasureSettings))]
 
 
 def _groups(model: type[BaseModel], prefix: str, meaning: str) -> Iterator[Group]:

@@ -11,7 +11,7 @@ import typer
 from firnline.cli import output
 from firnline.cli.confirm import DryRunOption, YesOption, agreed, refuse_silence
 from firnline.cli.engine import EngineKind, EngineOption, MasterOption, ScratchOption, engine_for
-from firnline.cli.failures import only_here, when_stopped, with_report
+from firnline.cli.failures import only_here, settings_read, when_stopped, with_report
 from firnline.cli.files import local_path
 from firnline.cli.options import (
     JsonOption,
@@ -19,21 +19,18 @@ from firnline.cli.options import (
     SettingsOption,
     command,
     identity,
-    open_found,
-    read_settings,
 )
 from firnline.cli.progress import counting, reading
 from firnline.clock import SystemClock
-from firnline.errors import UsageError
 from firnline.operations.operation import Work, decided
 from firnline.operations.registry import ERASE
-from firnline.units import parse_utc
 
 if TYPE_CHECKING:
     from firnline.operations.erase.run import EraseReport
+    from firnline.operations.erasure.erasures import Erasures
     from firnline.operations.erasure.look import TableLook
     from firnline.operations.erasure.plan import ErasurePlan
-    from firnline.operations.erasure.run import People
+    from firnline.operations.erasure.run import Erases
     from firnline.operations.options import EraseOptions
     from firnline.table import Table
 
@@ -55,7 +52,7 @@ def show(as_json: JsonOption = False, settings: SettingsOption = None) -> None:
     """
     from firnline.operations.erasure.pages import plan_page
 
-    output.show(_looked(_people(settings), as_json=as_json).to_json(), as_json, plan_page)
+    output.show(_looked(_erasures(settings), as_json=as_json).to_json(), as_json, plan_page)
 
 
 @command(
@@ -99,22 +96,15 @@ def ask(
     settings: SettingsOption = None,
 ) -> None:
     """Take a request: its clock starts, and the next run erases it from all tables."""
-    from firnline.operations.erasure.ask import AskOptions
-    from firnline.operations.erasure.ask import ask as take
     from firnline.operations.erasure.pages import taken_page
-    from firnline.operations.local import identity_of
 
-    people = _people(settings)
-    options = AskOptions(
-        keys=str(local_path(keys, "FILE")),
-        received_ms=_time("--received", received),
-        due_ms=_time("--due", due),
-        without=tuple(without or ()),
+    report = _erasures(settings).ask(
+        local_path(keys, "FILE"),
+        received=received,
+        due=due,
+        without=without or (),
         reference=reference or "",
     )
-    run = identity_of(people.folder.ids, people.folder.clock, "cli")
-    tables = list(people.settings.tables.values())
-    report = take(people.folder, people.settings.erasure, tables, options, run)
     only_here(f"secret of request {report.request.id}, which is stored nowhere: {report.secret}")
     output.show(report.to_json(), as_json, taken_page)
 
@@ -139,23 +129,20 @@ def run(
     certified in every table: their keys are deleted. One table that fails holds up no other.
     """
     from firnline.operations.erasure.pages import plan_page, report_page
-    from firnline.operations.erasure.run import ErasureFailedError, carry_out, settle
-    from firnline.operations.local import identity_of
+    from firnline.operations.erasure.run import ErasureFailedError
 
-    people = _people(settings)
+    erases = partial(_erase, engine=engine, master=master, scratch=scratch, silent=as_json)
+    erasures = _erasures(settings, erases)
     if dry_run:
-        output.show(_looked(people, as_json=as_json).to_json(), as_json, plan_page)
+        output.show(_looked(erasures, as_json=as_json).to_json(), as_json, plan_page)
         return
     if not yes:
-        _ask_first(people, as_json=as_json)
-    own = identity_of(people.folder.ids, people.folder.clock, "cli")
-    erases = partial(_erase, engine=engine, master=master, scratch=scratch, silent=as_json)
+        _ask_first(erasures, as_json=as_json)
     with when_stopped(
         "stopped; each table is erased whole or not at all", next_step="run the same command again"
     ):
-        plan, closed = settle(people, own)
         try:
-            report = carry_out(people, plan, closed, erases)
+            report = erasures.run()
         except ErasureFailedError as error:
             with with_report(error):
                 output.show(error.report.to_json(), as_json, report_page)
@@ -177,12 +164,7 @@ def withdraw(
     """Close a request without carrying it out, and delete its keys. What was erased stays so."""
     import msgspec
 
-    from firnline.operations.erasure.run import withdraw as close
-    from firnline.operations.local import identity_of
-
-    people = _people(settings)
-    run = identity_of(people.folder.ids, people.folder.clock, "cli")
-    closed = close(people, request, why, run)
+    closed = _erasures(settings).withdraw(request, why)
     sentence = f"Request {request} is withdrawn; its keys are deleted."
     output.show(msgspec.to_builtins(closed), as_json, lambda _: output.line(sentence))
 
@@ -203,13 +185,8 @@ def bundle(
     With the request, its end, and for each table a program of one file that checks a copy of it
     without firnline.
     """
-    from firnline.operations.erase.bundle import check_free, write
-    from firnline.operations.erasure.bundle import bundle_of
-
-    place = local_path(folder, "FOLDER")
-    check_free(place)
-    written = [str(path) for path in write(place, bundle_of(_people(settings), request))]
-    output.show({"request": request, "files": written}, as_json, _written)
+    written = _erasures(settings).bundle(request, local_path(folder, "FOLDER"))
+    output.show({"request": request, "files": list(map(str, written))}, as_json, _written)
 
 
 def _written(data: dict[str, list[str]]) -> None:
@@ -217,35 +194,36 @@ def _written(data: dict[str, list[str]]) -> None:
         output.plain(path)
 
 
-def _people(path: Path | None) -> People:
-    from firnline.operations.erasure.folder import open_folder
-    from firnline.operations.erasure.run import People
-    from firnline.store.access import StoreAccess
+def _erasures(path: Path | None, erases: Erases | None = None) -> Erasures:
+    """Open the requests; without ``erases`` for what erases nothing."""
+    from firnline.operations.erasure.erasures import open_erasures
 
-    loaded = read_settings(path)
-    folder = open_folder(loaded.erasure, StoreAccess.from_env())
-    return People(folder, loaded, lambda name: open_found(loaded.table(name)))
+    opened = open_erasures(path, None, "cli", erases or _nothing)
+    settings_read(opened.people.settings.path)
+    return opened
 
 
-def _looked(people: People, *, as_json: bool) -> ErasurePlan:
-    from firnline.operations.erasure.run import look
+def _nothing(_table: Table, _options: EraseOptions) -> EraseReport:
+    raise AssertionError("a command that erases nothing erases")
 
+
+def _looked(erasures: Erasures, *, as_json: bool) -> ErasurePlan:
     clock, done = SystemClock(), 0
     with counting("looking at", "tables", clock, silent=as_json, unit="table") as tell:
 
         def looked(_: TableLook) -> None:
             nonlocal done
             done += 1
-            tell(done, len(people.names))
+            tell(done, len(erasures.people.names))
 
-        return look(people, looked)
+        return erasures.look(looked)
 
 
-def _ask_first(people: People, *, as_json: bool) -> None:
+def _ask_first(erasures: Erasures, *, as_json: bool) -> None:
     """Show the plan, and ask if it erases anything. Raises typer.Exit: the answer was not yes."""
     from firnline.operations.erasure.pages import plan_page
 
-    plan = _looked(people, as_json=as_json)
+    plan = _looked(erasures, as_json=as_json)
     if plan.nothing_to_do:
         return
     refuse_silence("rows of all requests may go", as_json)
@@ -271,12 +249,3 @@ def _erase(
     ):
         work = Work(table, identity(table), engine=factory, tell=tell, consent=decided)
         return ERASE.load().run(work, options)
-
-
-def _time(option: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_utc(text)
-    except ValueError:
-        raise UsageError(
-            f"{option} {text!r} is not a time", next_step="write 2026-11-02 or 2026-11-02T12:00"
-        ) from None

@@ -51,7 +51,6 @@ def plan_page(data: Mapping[str, Any]) -> Page:
         Column("to go", wrap=True, prose=True),
     ]
     page.table(columns, [_request_row(each, now) for each in data["requests"]])
-    page.line()
     for each in data["requests"]:
         for why in each["why"]:
             page.line(f"{each['reference'] or each['id']}, {why}.")
@@ -63,7 +62,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     if batches:
         page.line()
         page.table(_OF_TABLES, [_table_row(each) for each in batches])
-        page.line()
+    page.line()
     _add_unstated(page, data["unstated"])
     read = about_size(sum(each["bytes"] for each in batches))
     would = f"A run would erase from {counted(len(batches), 'table')}, and read about {read}"

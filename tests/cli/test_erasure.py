@@ -1,0 +1,147 @@
+"""``firnline erasure``: a request from its file of keys to the bundle for an auditor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.cli import Outcome, content_of, settings_file
+
+Firnline = Callable[..., Outcome]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, firnline: Firnline, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two tables with rows of the persons 0 to 2, and one that says nothing."""
+    monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
+    settings_file(
+        tmp_path,
+        f"erasure: {{requests: 'file://{tmp_path}/requests'}}\n"
+        "tables:\n"
+        f"  orders: {{root: 'file://{tmp_path}/orders', person: [customer]}}\n"
+        f"  visits: {{root: 'file://{tmp_path}/visits', person: [customer]}}\n"
+        f"  weather: {{root: 'file://{tmp_path}/weather'}}\n",
+    )
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"customer": [0, 1, 2]}), rows)
+    for table in ("orders", "visits", "weather"):
+        assert firnline("append", table, rows).code == 0
+    (tmp_path / "keys.csv").write_text("customer\n1\n")
+    return tmp_path
+
+
+def customers(firnline: Firnline, table: str) -> list[int]:
+    rows = firnline("read", table, "--json").data["rows"]
+    return sorted(row["customer"] if isinstance(row, dict) else row[0] for row in rows)
+
+
+def test_a_request_is_erased_from_all_tables(firnline: Firnline, lake: Path) -> None:
+    taken = firnline("erasure", "ask", lake / "keys.csv", "--reference", "T-1")
+    assert taken.code == 0
+    assert "secret" in taken.out
+    assert "weather" in taken.out
+    shown = firnline("erasure")
+    assert "1 request open. A run would erase from 2 tables" in shown.out
+    done = firnline("erasure", "run", "--yes")
+    assert done.code == 0
+    assert "2 rows erased from 2 tables, 0 requests closed, 1 request open." in done.out
+    assert customers(firnline, "orders") == customers(firnline, "visits") == [0, 2]
+    assert "T-1: certified from 20" in firnline("erasure", "show").out
+
+
+def test_a_dry_run_and_a_run_that_nobody_agrees_to_change_nothing(
+    firnline: Firnline, lake: Path
+) -> None:
+    assert firnline("erasure", "ask", lake / "keys.csv").code == 0
+    before = content_of(lake)
+    assert firnline("erasure", "run", "--dry-run").code == 0
+    refused = firnline("erasure", "run")
+    assert refused.code == 2
+    assert "nobody can be asked" in refused.err
+    assert content_of(lake) == before
+
+
+def test_json_has_the_plan_and_no_key(firnline: Firnline, lake: Path) -> None:
+    (lake / "keys.csv").write_text("customer\n2\n1\n")
+    assert firnline("erasure", "ask", lake / "keys.csv", "--json").data["request"]["keys"] == 2
+    data = firnline("erasure", "--json").data
+    assert [(each["table"], each["keys"]) for each in data["tables"]] == [
+        ("orders", 2),
+        ("visits", 2),
+    ]
+    assert data["unstated"] == ["weather"]
+
+
+def test_a_table_that_fails_is_told_after_the_page(firnline: Firnline, lake: Path) -> None:
+    firnline("erasure", "ask", lake / "keys.csv")
+    part = next((lake / "orders/_data").rglob("*.parquet"))
+    part.write_bytes(b"PAR1")
+    done = firnline("erasure", "run", "--yes")
+    assert done.code == 1
+    assert "orders may hold rows of people still" in done.err
+    assert "1 row erased from 1 table" in done.out
+    assert customers(firnline, "visits") == [0, 2]
+
+
+def test_a_request_that_was_a_mistake_is_withdrawn(firnline: Firnline, lake: Path) -> None:
+    request = firnline("erasure", "ask", lake / "keys.csv", "--json").data["request"]["id"]
+    done = firnline("erasure", "withdraw", request, "--why", "asked twice")
+    assert (done.code, done.out) == (0, f"Request {request} is withdrawn; its keys are deleted.\n")
+    assert firnline("erasure").out == "No request is open; 1 are closed.\n"
+    again = firnline("erasure", "withdraw", request, "--why", "asked twice")
+    assert again.code == 2
+
+
+def test_a_bundle_of_what_is_there(firnline: Firnline, lake: Path) -> None:
+    request = firnline("erasure", "ask", lake / "keys.csv", "--json").data["request"]["id"]
+    early = firnline("erasure", "bundle", request, lake / "out")
+    assert early.code == 2
+    assert not (lake / "out").exists()
+    firnline("erasure", "run", "--yes")
+    done = firnline("erasure", "bundle", request, lake / "out")
+    assert done.code == 0
+    listed = {Path(line) for line in done.out.splitlines()}
+    assert listed == {path for path in (lake / "out").rglob("*") if path.is_file()}
+    assert firnline("erasure", "bundle", request, lake / "out").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ask", "nowhere.csv"], "nowhere.csv"),
+        (["ask", "keys.csv", "--due", "soon"], "due 'soon' is not a time"),
+        (["ask", "keys.csv", "--without", "order"], "no table order"),
+        (["withdraw", "x", "--why", "y"], "there is no request 'x'"),
+        (["bundle", "x", "out"], "there is no request 'x'"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    firnline: Firnline,
+    lake: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(lake)
+    done = firnline("erasure", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_settings_without_a_folder_for_requests_say_what_to_write(
+    firnline: Firnline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_TABLES", str(tmp_path / "tables.yaml"))
+    settings_file(tmp_path, f"tables:\n  t: {{root: 'file://{tmp_path}/t'}}\n")
+    done = firnline("erasure")
+    assert done.code == 2
+    assert "erasure: {requests:" in done.err
+
+
+def test_erase_names_the_command_for_all_tables(firnline: Firnline) -> None:
+    assert "`firnline erasure run`" in firnline("erase", "--all-tables").err
