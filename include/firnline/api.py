@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from firnline.operations.drop_table.run import DropTableReport
     from firnline.operations.erase.run import EraseReport
     from firnline.operations.erasure.erasures import Erasures
+    from firnline.operations.hold.plan import HoldPlan
     from firnline.operations.hold.run import HoldReport, HoldsView
     from firnline.operations.import_files.plan import ImportPlan
     from firnline.operations.import_files.progress import ImportProgress
@@ -428,6 +429,18 @@ def plan_ttl(table: Table | str, options: TtlOptions | None = None) -> TtlPlan:
 def hold(table: Table | str, options: HoldOptions) -> HoldReport:
     """Put a legal hold: rows that nothing removes until a person ends it."""
     return _run(registry.HOLD, table, options)
+
+
+@typed
+def plan_hold(table: Table | str, options: HoldOptions) -> HoldPlan:
+    """Plan a legal hold: the rows, and the parts that may have some."""
+    return _plan(registry.HOLD, table, options)
+
+
+@typed
+def plan_end_hold(table: Table | str, options: EndHoldOptions) -> HoldPlan:
+    """Plan the end of a legal hold."""
+    return _plan(registry.END_HOLD, table, options)
 
 
 @typed

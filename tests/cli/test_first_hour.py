@@ -35,7 +35,8 @@ def test_what_others_call_a_command_names_the_one_that_does_it(
     done = firnline(word, "events")
     assert done.code == 2
     assert done.sentence.startswith(f"no such command '{word}'; ")
-    named = re.findall(r"`firnline (?:--help|--version|([a-z]+(?: check| show)?))", _WORDS[word])
+    one = r"`firnline (?:--help|--version|([a-z-]+(?: check| show| run)?))"
+    named = re.findall(one, _WORDS[word])
     assert named
     assert {*named, ""} <= {*TAKE_A_TABLE, *TAKE_SETTINGS, "COMMAND", ""}
 

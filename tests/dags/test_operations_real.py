@@ -196,7 +196,9 @@ def test_a_param_that_cannot_be_right_fails_the_run_at_once_in_one_sentence(
     ttl = maintained.start("ttl", "aged", dryrun=False)
     glob = maintained.start("tombstone_cleanup", "cleaned", dry_run=False, partitions=["day=a"])
     assert ttl.ended().state == glob.ended().state == "failed"
-    assert ttl.error("plan") == "a TTL run has no param dryrun; use partitions, dry_run"
+    assert ttl.error("plan") == (
+        "a TTL run has no param dryrun; use partitions, force, answer_within, dry_run"
+    )
     assert glob.error("plan") == ("a clean-up has no param partitions; use max_deletes, dry_run")
     assert ttl.task("plan")["try_number"] == glob.task("plan")["try_number"] == 1
 

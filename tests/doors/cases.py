@@ -112,6 +112,21 @@ CASES: Mapping[str, Sequence[Given]] = {
         {"where": "x = 1", "dry_run": True},
         {"where": "x = 1", "partitions": ["d=1", ""]},
     ],
+    "hold": [
+        {"name": "case", "where": "x = 1", "why": "w"},
+        {"name": "case", "partitions": ["d=1"], "why": "w", "by": "ana", "approved_by": "bo"},
+        {"name": "case", "partitions": ["d=9"], "why": "w"},
+        {"name": "case", "why": "w"},
+        {"name": "case", "where": "x = 1"},
+        {"name": "case", "where": "nope = 1", "why": "w"},
+        {"name": "", "where": "x = 1", "why": "w"},
+        {"name": "case", "where": "x = 1", "why": "w", "dry_run": True},
+    ],
+    "end_hold": [
+        {"name": "none", "why": "w"},
+        {"name": "none"},
+        {"name": "none", "why": "w", "dry_run": True},
+    ],
     "replace": [
         {"column": "x", "start": 1, "end": 2, "nothing": True},
         {"column": "x", "start": 2, "end": 1, "nothing": True},
@@ -181,6 +196,8 @@ CASES: Mapping[str, Sequence[Given]] = {
     ],
     "import_files": [],
     "import_folder": [
+        {"source": FOREIGN, "writer": "billing"},
+        {"source": FOREIGN, "writer": "no name"},
         {"source": FOREIGN},
         {"source": f"{FOREIGN}/d=1"},
         {"source": "file://{folder}/tables/none"},
@@ -282,6 +299,7 @@ UNSEEN: Mapping[str, frozenset[str]] = {
     "rewrite": frozenset({"first_try"}),  # of Airflow's retries
     "update": frozenset({"first_try"}),
     "drop": frozenset({"expected"}),  # of a question
+    "erase": frozenset({"requests"}),  # of `firnline erasure`, and of the DAG erase_person
     "ttl": frozenset({"agreed"}),
     "drop_table": frozenset({"agreed", "named_in"}),
 }

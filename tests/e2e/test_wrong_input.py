@@ -387,7 +387,8 @@ def tiny_disk(folder: Path) -> Iterator[list[str]]:
 
 def test_a_full_scratch_disk_is_named(firnline: Firnline, tmp_path: Path) -> None:
     place = Place(tmp_path / "big", tmp_path / "tables.yaml")
-    noise = pa.array([bytes(os.urandom(64)) for _ in range(500)])
+    # More than is merged in memory, without a file on that disk.
+    noise = pa.array([bytes(os.urandom(64)) for _ in range(20_000)])
     rows = parquet(tmp_path / "noise.parquet", noise=noise)
     for _ in range(PARTS):
         assert firnline("append", place.root, rows).code == 0

@@ -14,6 +14,7 @@ from firnline.clock import SystemClock
 from firnline.ids import SystemIds
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.outputs import Producer
+from firnline.kernel.small import SmallGroup
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import MergeFailedError, MergeReport, run_merge
 from firnline.operations.operation import Work
@@ -58,8 +59,11 @@ def keys(table: Table) -> list[str]:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that writes another value than it has read."""
-    real = Producer._finished
+    """A kernel that writes another value than it has read, in memory and by its database."""
+    real, encoded = Producer._finished, SmallGroup._encoded
+
+    def wrongly(group: SmallGroup, rows: pa.Table) -> bytes:
+        return encoded(group, rows.set_column(1, "name", pa.array(["a"] * rows.num_rows)))
 
     def finished(producer: Producer, path: Path, *rest: Any) -> Any:
         with pq.ParquetFile(path) as file:
@@ -68,6 +72,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> None:
         pq.write_table(wrong.replace_schema_metadata(pairs), path)
         return real(producer, path, *rest)
 
+    monkeypatch.setattr(SmallGroup, "_encoded", wrongly)
     monkeypatch.setattr(Producer, "_finished", finished)
 
 

@@ -145,6 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         after = query.get("continuation-token") or query.get("start-after", "")
         prefix, most = query.get("prefix", ""), int(query.get("max-keys", "1000"))
         keys = sorted(key for key in self.store.objects if key.startswith(prefix) and key > after)
+        if delimiter := query.get("delimiter"):
+            return self._folders(prefix, delimiter, keys)
         more = ""
         if len(keys) > most:
             more = f"<NextContinuationToken>{escape(keys[most - 1])}</NextContinuationToken>"
@@ -154,6 +156,21 @@ class _Handler(BaseHTTPRequestHandler):
             for key in keys[:most]
         )
         return f"<ListBucketResult>{rows}{more}</ListBucketResult>".encode()
+
+    def _folders(self, prefix: str, delimiter: str, keys: list[str]) -> bytes:
+        """Answer with the folders right below a prefix, and its own objects, in one page."""
+        rest = [key.removeprefix(prefix).partition(delimiter) for key in keys]
+        folders = sorted({f"{prefix}{name}{mark}" for name, mark, _ in rest if mark})
+        own = [f"{prefix}{name}" for name, mark, _ in rest if not mark]
+        rows = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.store.objects[key])}</Size>"
+            '<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"e"</ETag></Contents>'
+            for key in own
+        )
+        rows += "".join(
+            f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in folders
+        )
+        return f"<ListBucketResult>{rows}</ListBucketResult>".encode()
 
     def _answer(
         self, status: int, body: bytes = b"", headers: dict[str, str] | None = None

@@ -45,7 +45,10 @@ TAKE_A_TABLE = (
     *("update", "verify", "what-if", "witness"),
 )
 """Commands whose first argument is a table; not ``clone``, which takes two."""
-TAKE_SETTINGS = ("doctor", "fleet", "health", "init", "pools", "settings check", "tables")
+TAKE_SETTINGS = (
+    *("doctor", "erasure", "erasure ask", "erasure bundle", "erasure run", "erasure show"),
+    *("erasure withdraw", "fleet", "health", "init", "pools", "settings check", "tables"),
+)
 """Commands without a first argument TABLE that read a settings file."""
 _COMMANDS = "|".join(sorted((*TAKE_A_TABLE, *TAKE_SETTINGS), key=len, reverse=True))
 _SHOWN = re.compile(rf"`{_PROGRAM} (?P<command>{_COMMANDS})(?P<rest>(?: [^`]*)?)`")

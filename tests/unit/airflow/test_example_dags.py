@@ -24,6 +24,7 @@ tables:
     own_dags: [verify]
     verify: {schedule: null}
   users: {root: 's3://lake/users', partition_by: [day(ts)]}
+  orders: {root: 's3://lake/orders', partition_by: [day]}
 """
 
 

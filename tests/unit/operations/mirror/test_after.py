@@ -132,7 +132,8 @@ CHANGES: dict[str, Callable[[Table], object]] = {
 def test_a_function_that_commits_publishes_and_its_plan_does_not(
     tmp_path: Path, change: str
 ) -> None:
-    table = mirrored(tmp_path, partition_by=["day(t)"], ttl={"keep": "1d"})
+    ttl = {"keep": "1d", "max_removed_fraction": 1}
+    table = mirrored(tmp_path, partition_by=["day(t)"], ttl=ttl)
     row = {"t": datetime(2020, 1, 1), "n": 1}  # noqa: DTZ001 - a column without a zone
     firnline.append_rows(table, [row, {**row, "n": 2}], mirror=True)
     firnline.append_rows(table, [{**row, "n": 3}], mirror=True)
