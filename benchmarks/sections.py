@@ -21,6 +21,7 @@ from benchmarks import (
     proof,
     read,
     replace,
+    requests,
     small,
     snapshot,
     wide,
@@ -64,6 +65,7 @@ SECTIONS: dict[str, Callable[[Bench], list[Figures]]] = {
         bench.tables, bench.work, min(bench.rounds, _LONG), bench.sizes.mirrored
     ),
     "erase": lambda bench: erase.compare("spread", bench),
+    "requests": lambda bench: requests.compare(bench, min(bench.rounds, _LONG)),
     "replace": lambda bench: replace.compare(bench, min(bench.rounds, _LONG)),
     "policy": lambda bench: policy.compare(bench.sizes.policy_days),
     "erase few": lambda bench: erase.compare("few", bench),

@@ -90,6 +90,8 @@ class Sizes:
     """The same of the table that only DuckDB and pyarrow read."""
     mirrored: Mirrored = field(default_factory=Mirrored)
     erased_keys: int = 100_000
+    requests: tuple[int, int, int, int] = (20, 10, 20, 25_000)
+    """Tables, requests, people of each, and rows of each of the tables' ten parts."""
     replaced_rows: int = 100_000_000
     replaced_part: int = 1_000_000
     """Rows of each part of the day."""
@@ -121,6 +123,7 @@ SMALL = Sizes(
     read_large=(2, 2_000),
     mirrored=Mirrored(sizes=(300,), parts=20, rows=100, hidden=(2, 5)),
     erased_keys=10_000,
+    requests=(2, 2, 2_000, 500),
     replaced_rows=48_000,
     replaced_part=2_000,
     policy_days=8,

@@ -176,6 +176,13 @@ processes, two threads each; DuckDB neither commits nor certifies.
 The same with keys that stand in ten of the parts, and no statistics that say where.
 """,
     ),
+    "requests": (
+        "Requests of erasure over 20 tables",
+        """
+20 tables of 250,000 rows in ten parts on local disk, and ten requests of 20 people who are in all
+of them. Whole processes; both erase the same rows, and nothing is cleaned up.
+""",
+    ),
     "replace": (
         "Replace of one hour of a day",
         """

@@ -182,6 +182,13 @@ def erased(parts: int) -> Callable[[Found], None]:
     return checked
 
 
+def requested(found: Found) -> None:
+    assert list(found) == ["one run", "erases"]
+    together, apart = (found[name]["notes"] for name in found)
+    assert together["rows_erased"] == apart["rows_erased"] > 0
+    assert together["bytes_out"] < apart["bytes_out"]
+
+
 def replaced(found: Found) -> None:
     assert list(found) == [title for title, _ in REPLACES.values()]
     parts = SMALL.replaced_rows // SMALL.replaced_part
@@ -216,6 +223,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
     "mirror": mirrors,
     "erase": erased(SMALL.merge_files),
     "erase few": erased(10),
+    "requests": requested,
     "replace": replaced,
     "policy": policies,
 }

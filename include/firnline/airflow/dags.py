@@ -24,7 +24,7 @@ from firnline.airflow.tables import DagTable
 from firnline.airflow.tasks import PlanOperation, ReportRun, RunInTask
 from firnline.airflow.work import InTaskWork, SparkWork, Work
 from firnline.operations.dag_ids import TAG
-from firnline.operations.pools import pool_slots
+from firnline.operations.pools import pool_slots, shares
 from firnline.settings.load import TableSettings
 
 RETRIES: dict[str, Any] = {
@@ -103,7 +103,7 @@ def active_runs(work: Work[Any], known: TableSettings | None) -> int:
     """Return how many runs of a DAG may be active; of one table as many as its lock lets work."""
     if known is None:
         return MOST_RUNS
-    return pool_slots(known, work.about.lock) if work.about.shares_lock else 1
+    return pool_slots(known, work.about.lock) if shares(work.about, known) else 1
 
 
 def longest(table: DagTable) -> timedelta:

@@ -264,6 +264,9 @@ class AboutDag(About[OptionsT, PlanT, ReportT]):
     shares_lock: bool = False
     """Runs of it may work beside each other, as many as the lock has slots (``merge.slots``), and
     beside nothing else that holds the lock."""
+    may_share: bool = False
+    """Runs of it share the lock as ``shares_lock`` says where the table's settings ask for it
+    (``rewrite.beside_merges``): they work on parts of a table that they name."""
     once: bool = False
     """A run that has completed is done again only when it is told so: of work that does what the
     run's params say. What follows from the table as it is may run at any time."""

@@ -104,7 +104,12 @@ def slots_of_operation(operation: str, table: TableSettings) -> int:
     Raises KeyError for an unknown operation.
     """
     about = _OPERATIONS[operation]
-    return 1 if about.shares_lock else pool_slots(table, about.lock)
+    return 1 if shares(about, table) else pool_slots(table, about.lock)
+
+
+def shares(about: AnyDag, table: TableSettings) -> bool:
+    """Return True if runs of an operation take one slot of the table's lock instead of all."""
+    return about.shares_lock or (about.may_share and table.rewrite.beside_merges)
 
 
 def pool_of_run(dag_id: str, conf: Mapping[str, Any] | None) -> str | None:

@@ -570,6 +570,14 @@ class RewriteSettings(Section):
         default=3_600_000,
         description="Maximum duration of a user's query, `merge.sql` included, on one group.",
     )
+    beside_merges: bool = Field(
+        default=False,
+        description="With `merge.slots` above 1: in Airflow runs of `rewrite_partitions`, "
+        "`update_where` and `replace` take one slot of the table's pool instead of all, so that "
+        "they run beside each other and beside merges. Two that want the same parts exclude each "
+        "other in the commit: one of them plans again, or fails if somebody has approved what it "
+        "prepared.",
+    )
 
 
 class SweepSettings(Section):

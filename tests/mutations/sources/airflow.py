@@ -85,7 +85,7 @@ AIRFLOW = (
     Mutation(
         name="several runs of a DAG at once",
         file="include/firnline/airflow/dags.py",
-        old="    return pool_slots(known, work.about.lock) if work.about.shares_lock else 1",
+        old="    return pool_slots(known, work.about.lock) if shares(work.about, known) else 1",
         new="    return 16",
         breaks="Runs of a table that was behind plan the same work again and again.",
         caught_by=("tests/dags/test_merge_dag.py",),
@@ -334,7 +334,7 @@ AIRFLOW = (
     Mutation(
         name="what is to run alone takes one slot beside merges",
         file="include/firnline/operations/pools.py",
-        old="    return 1 if about.shares_lock else pool_slots(table, about.lock)",
+        old="    return 1 if shares(about, table) else pool_slots(table, about.lock)",
         new="    return 1",
         breaks="An erase runs beside merges of the same table, and one of them works in vain.",
         caught_by=("tests/unit/operations/test_pools.py",),

@@ -59,6 +59,18 @@ def test_a_merge_takes_one_slot_and_what_runs_alone_takes_all(tmp_path: Path) ->
     assert lock_of_run("somebody_elses", {"table": "a"}, tables) is None
 
 
+def test_rewrites_and_replaces_run_beside_each_other_where_the_table_says_so(
+    tmp_path: Path,
+) -> None:
+    given = "root: 's3://b/a', partition_by: [d], merge: {slots: 3}"
+    more = "rewrite: {beside_merges: yes}"
+    tables = loaded(tmp_path, f"tables: {{a: {{{given}, {more}}}}}").tables
+    for operation in ("rewrite_partitions", "update_where", "replace", "merge"):
+        assert lock_of_run(operation, {"table": "a"}, tables) == RunLock("a.merge", 1, 3)
+    for operation in ("restore", "erase", "delete_where", "remove_partitions", "ttl"):
+        assert lock_of_run(operation, {"table": "a"}, tables) == RunLock("a.merge", 3, 3)
+
+
 def test_the_pool_of_a_run_is_that_of_its_table() -> None:
     assert pool_of_run("merge__flights", None) == "flights.merge"
     assert pool_of_run("merge__a__b", {"table": "c"}) == "a__b.merge"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -13,7 +15,7 @@ from firnline.ids import uuid7_time_ms
 from firnline.operations.delete.plan import plan_erase
 from firnline.operations.erase.certificate import Certificate, list_certificates, read
 from firnline.operations.erase.held import HeldKeysError, refuse_held_keys
-from firnline.operations.erase.keys import MAX_KEYS, NoKeyError
+from firnline.operations.erase.keys import KeySet, NoKeyError
 from firnline.operations.erase.pending import longest_wait
 from firnline.operations.erase.run import load_keys
 from firnline.operations.erasure.folder import RequestFolder
@@ -73,8 +75,8 @@ def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Reques
     """Return how far requests are in a table whose ``person`` names columns.
 
     Requests: those of ``read_base``, a LIST and a GET for each certificate since the oldest of the
-    requests was taken; in the folder a GET for each that is to be erased, twice if not all of them
-    can be.
+    requests was taken; in the folder a GET for each that is to be erased, three if not all of them
+    can be erased together.
 
     Args:
         table: the table.
@@ -85,9 +87,15 @@ def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Reques
     try:
         require_table(table)
         base = read_base(table)
-        steps, batch = _sorted_out(base, folder, requests)
-        look = TableLook(table=table.settings.name, columns=columns, steps=steps, batch=batch)
-        return _planned(look, base, folder, requests)
+        known = _known(base, requests)
+        todo = [each for each in requests if each.id not in known]
+        batch, steps = _batch(base, folder, todo)
+        look = TableLook(
+            table=table.settings.name,
+            columns=columns,
+            steps=tuple((known | steps)[each.id] for each in requests),
+        )
+        return look if batch is None else _planned(look, base, batch)
     except FirnlineError as error:
         why = f"{error.headline}; {error.next_step}"
         return TableLook(table=table.settings.name, columns=columns, unread=why)
@@ -101,39 +109,64 @@ def erase_options(
     return EraseOptions(columns=look.columns, requests=tuple(asked))
 
 
-def _sorted_out(
-    base: Base, folder: RequestFolder, requests: Sequence[Request]
-) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """Return a step for each request, and those that are erased next."""
-    table, columns = base.table, base.table.settings.person or ()
-    known = _erases(base, requests)
-    steps, todo = dict[str, Step](), list[Request]()
-    for each in requests:
-        step = known.get(each.id) or _unfit(table, columns, each)
-        if step is None:
-            todo.append(each)
-        else:
-            steps[each.id] = step
-    fit, others = _fitting(base, folder, todo)
-    steps |= {each.request: each for each in others}
-    most, batch = MAX_KEYS, list[str]()
-    for each in fit:
-        most -= each.keys
-        batch += [each.id] if most >= 0 or not batch else []
-        state: State = "to do" if each.id in batch else "later"
-        steps[each.id] = Step(request=each.id, state=state)
-    return tuple(steps[each.id] for each in requests), tuple(batch)
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Requests that are erased together, and all of their keys."""
+
+    requests: Sequence[Request]
+    keys: KeySet
+
+    @classmethod
+    def of(cls, base: Base, folder: RequestFolder, requests: Sequence[Request]) -> _Batch:
+        """Read the keys. Raises UsageError: they cannot be erased, or not together."""
+        asked = tuple(folder.keys_of(each) for each in requests)
+        options = EraseOptions(columns=base.table.settings.person or (), requests=asked)
+        keys = load_keys(base.table, base.snapshot, options)
+        refuse_held_keys(base.snapshot, keys)
+        return cls(requests, keys)
 
 
-def _planned(
-    look: TableLook, base: Base, folder: RequestFolder, requests: Sequence[Request]
-) -> TableLook:
-    if not look.batch:
-        return look
-    keys = load_keys(base.table, base.snapshot, erase_options(look, folder, requests))
+def _known(base: Base, requests: Sequence[Request]) -> dict[str, Step]:
+    """Return the steps of requests that need no erase of the table, or cannot have one."""
+    table = base.table
+    unfit = (_unfit(table, table.settings.person or (), each) for each in requests)
+    return {each.request: each for each in unfit if each is not None} | _erases(base, requests)
+
+
+def _batch(
+    base: Base, folder: RequestFolder, todo: Sequence[Request]
+) -> tuple[_Batch | None, dict[str, Step]]:
+    """Return what is erased next, and the steps of all that wait; one keeps no other from it."""
+    if not todo:
+        return None, {}
+    fit, steps = [*todo], {each.id: Step(request=each.id, state="to do") for each in todo}
+    with suppress(UsageError):
+        return _Batch.of(base, folder, fit), steps
+    for each in todo:
+        try:
+            _Batch.of(base, folder, [each])
+        except UsageError as problem:
+            fit.remove(each)
+            steps[each.id] = _hindered(each, problem)
+    while fit:
+        try:
+            return _Batch.of(base, folder, fit), steps
+        except UsageError:  # each of them fits, and all together are too many, or too long
+            half = len(fit) // 2
+            steps |= {each.id: Step(request=each.id, state="later") for each in fit[half:]}
+            fit = fit[:half]
+    return None, steps
+
+
+def _planned(look: TableLook, base: Base, batch: _Batch) -> TableLook:
+    keys = batch.keys
     plan = plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
     return msgspec.structs.replace(
-        look, keys=len(keys.keys), parts=plan.parts_in, bytes=plan.bytes_in
+        look,
+        batch=tuple(each.id for each in batch.requests),
+        keys=len(keys.keys),
+        parts=plan.parts_in,
+        bytes=plan.bytes_in,
     )
 
 
@@ -152,40 +185,15 @@ def _unfit(table: Table, columns: Sequence[str], request: Request) -> Step | Non
     return Step(request=request.id, state="refused", why=why)
 
 
-def _fitting(
-    base: Base, folder: RequestFolder, todo: Sequence[Request]
-) -> tuple[Sequence[Request], list[Step]]:
-    """Return the requests that can be erased together, and the steps of the others."""
-    if not todo or _problem(base, folder, todo) is None:
-        return todo, []
-    fit, steps = list[Request](), list[Step]()
-    for each in todo:
-        problem = _problem(base, folder, [each])
-        if problem is None:
-            fit.append(each)
-            continue
-        state: State = "refused"
-        if isinstance(problem, NoKeyError):
-            state = "no key"
-        elif isinstance(problem, HeldKeysError):
-            state = "held"
-        why = "" if state == "no key" else f"{problem.message}; {problem.next_step}"
-        steps.append(Step(request=each.id, state=state, why=why))
-    return fit, steps
+def _hindered(request: Request, problem: UsageError) -> Step:
+    if isinstance(problem, NoKeyError):
+        return Step(request=request.id, state="no key")
+    state: State = "held" if isinstance(problem, HeldKeysError) else "refused"
+    why = f"{problem.message}; {problem.next_step}"
+    return Step(request=request.id, state=state, why=why)
 
 
-def _problem(base: Base, folder: RequestFolder, todo: Sequence[Request]) -> UsageError | None:
-    """Return why requests cannot be erased together; None if they can."""
-    asked = tuple(folder.keys_of(each) for each in todo)
-    options = EraseOptions(columns=base.table.settings.person or (), requests=asked)
-    try:
-        refuse_held_keys(base.snapshot, load_keys(base.table, base.snapshot, options))
-    except UsageError as error:
-        return error
-    return None
-
-
-def _erases(base: Base, requests: Sequence[Request]) -> Mapping[str, Step]:
+def _erases(base: Base, requests: Sequence[Request]) -> dict[str, Step]:
     """Return the steps of requests that an erase of the table has carried out."""
     found: dict[str, Step] = {}
     table = base.table
