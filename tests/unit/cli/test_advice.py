@@ -29,6 +29,7 @@ _PROSE = {"needs", "reads", "wrote", "before", "itself", "metadata", "table", "h
 """Words after the product's name that begin a sentence and no command."""
 _OTHERS = {
     *("--begin", "--after", "--before"),  # what people try for the ends of an interval
+    "--all-tables",  # what people try for all requests of erasure
     *("--master", "--conf", "--py-files", "--jars", "--archives"),  # spark-submit
     *("--conn-type", "--conn-host", "--conn-port", "--conn-extra"),  # airflow
     *("--conn-login", "--conn-password", "--subdir", "--dag-run-conf", "--from-date", "--to-date"),

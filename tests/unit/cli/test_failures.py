@@ -94,7 +94,7 @@ def test_the_commands_that_take_a_table_or_a_settings_file_are_known() -> None:
         if any(param.name == "settings" for param in command.params):
             takes[first == "table"].add(name)
     assert takes[True] == {*TAKE_A_TABLE} - {"schema", "properties", "hold"}
-    assert takes[False] - {"clone"} == {*TAKE_SETTINGS}
+    assert takes[False] - {"clone"} == {*TAKE_SETTINGS} - {"erasure"}
 
 
 def commands_of(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

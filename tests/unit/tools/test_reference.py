@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from firnline.operations.registry import DAGS
 from firnline.properties.in_force import FIELDS
+from firnline.settings.erasure import ErasureSettings
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.launchers import PLATFORMS, section_of
 from firnline.settings.load import load_settings
@@ -132,7 +133,8 @@ def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def all_leaves() -> set[str]:
     """Dotted names of all fields of a settings file."""
-    return {*leaves(TableSettings), *leaves(FleetSettings, "fleet.")}  # airflow: of a table as well
+    below = {*leaves(FleetSettings, "fleet."), *leaves(ErasureSettings, "erasure.")}
+    return {*leaves(TableSettings), *below}  # airflow: of a table as well
 
 
 def test_every_setting_is_listed_once() -> None:
@@ -157,7 +159,7 @@ def test_defaults_and_bounds_are_what_the_settings_file_takes() -> None:
     sections = {"ttl": {"keep": "1d", "column": "ts"}}
     given = {"name": "t", "root": "memory://t", **sections}
     plain = TableSettings.model_validate(given).model_dump()
-    plain["fleet"] = FleetSettings().model_dump()
+    plain |= {"fleet": FleetSettings().model_dump(), "erasure": ErasureSettings().model_dump()}
     for name, setting in SETTINGS.items():
         words = parse.get(settings.kind(setting))
         spelled = re.findall(r"`([^`]+)`", settings.default(setting.field))
