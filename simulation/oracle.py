@@ -16,6 +16,7 @@ from firnline.state.snapshot import Snapshot, build
 from simulation import proofs, rows, sleepers
 from simulation.checkpoints import Checkpoints
 from simulation.columns import Columns
+from simulation.holds import Holds
 from simulation.keyed import Keyed, Row, in_order
 from simulation.kinds import KINDS
 from simulation.layouts import check_bounds, check_places
@@ -99,6 +100,7 @@ class Oracle:
     values: dict[str, Sequence[proofs.Row]] = field(default_factory=dict)
     """Rows of parts with all columns, where kernels prove them."""
     ledger: Ledger = field(init=False)
+    holds: Holds = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
 
@@ -109,6 +111,10 @@ class Oracle:
         if "primary_key" in settings:
             self.keyed = Keyed("version" in settings, self.part_rows)
         self.ledger = Ledger(self.part_rows, self.keyed)
+        born = self.ledger.born, self.ledger.born_at
+        self.holds = Holds(self.world, *born, self.part_rows, self.keyed, self.stats)
+        self.ledger.spared = self.holds.spared
+        self.world.on_delete = self.holds.deleted
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -202,6 +208,7 @@ class Oracle:
         looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
+        self.holds.committed(header, self.snapshot)
 
     def behind(self, keys: Iterable[str]) -> list[str]:
         """Return those of the appends that count for nobody."""
@@ -348,6 +355,7 @@ class Oracle:
         if set(shown) != right:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
+        self.holds.check(right)
         if KINDS[world.mix.kind].proven:
             proofs.check_values(self.values, snapshot)
         if KINDS[world.mix.kind].moves:

@@ -27,7 +27,7 @@ from firnline.operations.rewrite import prepare
 from firnline.operations.schema import lazy as evolve
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
-from simulation import aging, once, prepared, rows
+from simulation import aging, holds, once, prepared, rows
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.aging import AGING
 from simulation.chance import Chance, Event
@@ -43,6 +43,7 @@ from simulation.disaster import (
     read_footers,
     try_to_rebuild,
 )
+from simulation.holds import HOLDING
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
 from simulation.mirrors import IN_CATALOG, MIRRORED, VECTORED, DeltaPublishers, Publishers
@@ -121,6 +122,8 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         mix = replace(mix, kind="aging", deletes=True, weights=mix.weights | aging.WEIGHTS)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
+    if seed in HOLDING:
+        mix = holds.mix_of(mix, seed)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -361,7 +364,9 @@ def _play(world: World, oracle: Oracle) -> None:
     publishers.finish()
     followers.finish()
     _at_the_end(world, oracle, find_nothing)
-    if world.mix.ahead:
+    if held := world.mix.weights.get("hold") and oracle.landed:
+        _at_the_end(world, oracle, holds.end_all)
+    if world.mix.ahead or held:
         _at_the_end(world, oracle, wait_for_nothing)
     if world.mix.weights.get("prepare") and oracle.landed:
         _at_the_end(world, oracle, prepared.leave_nothing)

@@ -108,6 +108,8 @@ class World:
     trace: list[str] = field(default_factory=list)
     on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
     """Called for every new object; returns its meaning."""
+    on_delete: Callable[[str, int], None] = lambda _key, _began: None
+    """Called with each object that an actor deletes, and the step in which that actor began."""
     late: list[LatePut] = field(default_factory=list)
     calls: list[LateCall] = field(default_factory=list)
     asleep: set[str] = field(default_factory=set)

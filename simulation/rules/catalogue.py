@@ -36,6 +36,7 @@ from firnline.store import create
 from simulation.rules.breaking import Mutation, put
 from simulation.rules.catalogs import CATALOGS, CATALOGS_RARE
 from simulation.rules.changes import CHANGES, CHANGES_RARE
+from simulation.rules.holds import HOLDS
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
@@ -319,6 +320,7 @@ _ALL: dict[str, Mutation] = {
     **MIRRORS,
     **CHANGES,
     **PREPARED,
+    **HOLDS,
     **CATALOGS,
     **PROOFS,
     **SLEEPERS,
