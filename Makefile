@@ -25,8 +25,8 @@ SEEDS_IN_FULL = 20000
 # of those whose rewrites are prepared (simulation/prepared.py), whose rows have a time to live
 # (simulation/aging.py), of those whose mirror is in an Iceberg
 # catalog (simulation/snapshots.py), which take twenty times as long, of those whose kernels make
-# mistakes (simulation/proofs.py), and of those with legal holds (simulation/holds.py). `test-full`
-# plays all of those below SEEDS_IN_FULL anyway.
+# mistakes (simulation/proofs.py), of those with legal holds (simulation/holds.py), and of those whose
+# rows are updated (simulation/updates.py). `test-full` plays all of those below SEEDS_IN_FULL anyway.
 WITH_A_MIRROR = 10000
 WITH_VECTORS = 13000
 WITH_PREPARED = 14000
@@ -34,6 +34,7 @@ WITH_A_TTL = 15000
 WITH_A_CATALOG = 16003
 WITH_MISTAKES = 17000
 WITH_HOLDS = 20000
+WITH_UPDATES = 21000
 # FIRNLINE_TESTS=few, for a machine that gives little of its cores (tools/machine.py).
 FEW = $(filter few,$(FIRNLINE_TESTS))
 worlds_of = $(if $(FEW),$(shell expr $1 / 50 + 1),$1)
@@ -97,6 +98,7 @@ worlds:
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_PREPARED)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_A_TTL)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_HOLDS)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_UPDATES)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,9) --from $(WITH_MISTAKES)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,3) --from $(WITH_A_CATALOG)
 
@@ -108,6 +110,7 @@ test-full: check servers ## test, and everything that it only takes samples of (
 	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_VECTORS)
 	$(BIN)/python -m simulation --seeds 2000 --from $(WITH_PREPARED)
 	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_HOLDS)
+	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_UPDATES)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 	$(BIN)/python -m tools.matrix run --all
 

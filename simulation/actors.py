@@ -42,7 +42,7 @@ from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
-from simulation import aging, holds, once, prepared
+from simulation import aging, holds, once, prepared, updates
 from simulation.hides import Hides
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
@@ -144,6 +144,11 @@ def rewrite_rows(stage: Stage) -> None:
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(Work(stage.table, stage.run, stage.engine), options)
+
+
+def update_rows(stage: Stage) -> None:
+    """Give rows new values: see ``simulation.updates``."""
+    updates.update_rows(stage, *condition(stage))
 
 
 def prepare_rewrite(stage: Stage) -> None:
@@ -335,11 +340,12 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "prepare": prepare_rewrite,
     "decide": prepared.decide,
     "hold": holds.put_hold,
+    "update": update_rows,
     "end_hold": holds.end_hold,
 }
 DRAWN_LATER = (
     *("evolve", "properties", "repartition", "analyze", "prepare", "decide", "expire"),
-    *("hold", "end_hold"),
+    *("hold", "end_hold", "update"),
     once.OPERATION,
 )
 """Operations whose weights are not drawn like the others."""
@@ -353,7 +359,7 @@ def play(name: str, stage: Stage) -> None:
         raise Violation(f"{name} caught itself: {error}") from error
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
-        stage.oracle.stats["refused by a hold"] += "legal hold" in error.message
+        stage.oracle.stats.update(["refused by a hold"] if "legal hold" in error.message else [])
         stage.actor.tell(f"ends: {error}")
         check_end(stage, error)
     except Interrupted:

@@ -63,6 +63,8 @@ class Ledger:
     """Time of the store when the newest transaction became visible."""
     published_at: dict[int, int] = field(default_factory=dict)
     """Transaction -> step in which it was published."""
+    moved: set[int] = field(default_factory=set)
+    """Rows whose user an update has changed."""
     spared: Callable[[Delete], tuple[Hides, ...]] = lambda _: ()
     """Returns the rows that the record of a delete spares, as those of legal holds."""
     undone: dict[int, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)

@@ -45,6 +45,7 @@ from simulation.rules.proofs import PROOFS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.sleepers import SLEEPERS, SLEEPERS_RARE
 from simulation.rules.streams import STREAMS
+from simulation.rules.updates import UPDATES, UPDATES_RARE
 
 
 def _no_conflict_check() -> None:
@@ -321,6 +322,7 @@ _ALL: dict[str, Mutation] = {
     **CHANGES,
     **PREPARED,
     **HOLDS,
+    **UPDATES,
     **CATALOGS,
     **PROOFS,
     **SLEEPERS,
@@ -354,6 +356,7 @@ RARE: dict[str, Callable[[], None]] = {
     **MORE_RARE,
     **CATALOGS_RARE,
     **SLEEPERS_RARE,
+    **UPDATES_RARE,
     **{name: _ALL[name].switch_off for name in _RARE_NOW},
 }
 """Rules without a known seed that finds them; unit tests cover them."""
