@@ -26,7 +26,7 @@ SEEDS_IN_FULL = 20000
 # (simulation/aging.py), of those whose mirror is in an Iceberg
 # catalog (simulation/snapshots.py), which take twenty times as long, of those whose kernels make
 # mistakes (simulation/proofs.py), of those with legal holds (simulation/holds.py), and of those whose
-# rows are updated (simulation/updates.py). `test-full` plays all of those below SEEDS_IN_FULL anyway.
+# rows are updated (simulation/updates.py). `test-full` plays those below SEEDS_IN_FULL anyway.
 WITH_A_MIRROR = 10000
 WITH_VECTORS = 13000
 WITH_PREPARED = 14000

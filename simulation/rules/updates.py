@@ -40,9 +40,9 @@ def _earlier_tries_alone() -> None:
 UPDATES: dict[str, Mutation] = {
     "new values are asked what a newer delete meant": Mutation(_newer_deletes_are_ignored, 21_032),
     "a retry updates again": Mutation(_other_tries_are_unknown, 21_019),
+    "a first try that plans again looks for no retry": Mutation(_earlier_tries_alone, 21_132),
 }
 
 UPDATES_RARE: dict[str, Callable[[], None]] = {
     "newer deletes are looked for in old values alone": _new_values_are_not_looked_at,
-    "a first try that plans again looks for no retry": _earlier_tries_alone,
 }
