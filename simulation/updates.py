@@ -90,7 +90,7 @@ class Updates:
     stats: Counter[str]
     asked: dict[str, Asked] = field(default_factory=dict)
     """Run id -> its arguments."""
-    done: dict[str, int] = field(default_factory=dict)
+    done: dict[str, TxnHeader] = field(default_factory=dict)
     """Run id -> transaction of its update."""
     texts: dict[int, str] = field(default_factory=dict)
     """Row -> text, of rows that were updated."""
@@ -106,8 +106,8 @@ class Updates:
         """
         run = header.run.run_id
         if run in self.done:
-            raise Violation(f"two tries of {run} have updated: {self.done[run]} and {header.seq}")
-        self.done[run] = header.seq
+            raise Violation(f"two tries of {run} updated: {self.done[run].seq} and {header.seq}")
+        self.done[run] = header
         asked, rewritten, born = self.asked[run], {row[0] for row in replaced}, self.ledger.born
         for k, (_, p, u) in list(born.items()):
             if not asked.where.row(k, p, u) or not self.ledger.stands(k):
@@ -181,13 +181,22 @@ def update_rows(stage: Stage, where: Hides, sql: str) -> None:
     stage.actor.tell(f"begins: try {asked.tries} of {run}, {told}")
     identity = RunIdentity(run_id=run, try_number=asked.tries)
     options = UpdateOptions(set=asked.assignments, where=asked.sql, first_try=1)
-    _heard(stage, asked, run, run_update(Work(stage.table, identity, stage.engine), options))
-
-
-def _heard(stage: Stage, asked: Asked, run: str, report: UpdateReport) -> None:
-    """Take in that an update is acknowledged. Raises Violation: it is not there."""
+    report = run_update(Work(stage.table, identity, stage.engine), options)
     asked.heard = True
-    if report.transaction != stage.oracle.updates.done.get(run):
-        raise Violation(f"{run} says that it has updated in transaction {report.transaction}")
+    _check_told(updates.done.get(run), identity, report)
     stage.oracle.stats["update of an earlier try"] += report.earlier
     stage.oracle.stats["update planned again"] += report.replans
+
+
+def _check_told(done: TxnHeader | None, run: RunIdentity, report: UpdateReport) -> None:
+    """Check what an update says. Raises Violation.
+
+    A try that found no such row says so, even if another one has found some that came later.
+    """
+    told = report.transaction
+    if told is None:
+        wrong = done is not None and done.run.try_number == run.try_number
+    else:
+        wrong = done is None or done.seq != told
+    if wrong:
+        raise Violation(f"{run.run_id} says that it has updated in transaction {told}")
