@@ -184,8 +184,9 @@ def put_hold(stage: Stage) -> None:
 
 def named_partitions(stage: Stage, hides: Hides) -> tuple[str, ...]:
     """Return partitions that a delete names: beside holds of others it has to."""
-    mixed = not stage.world.mix.weights.get("hold") or len(hides.partitions) > 1
-    return () if mixed else tuple(f"p={name}" for name in hides.partitions)
+    if not stage.world.mix.weights.get("hold") or stage.kind.moves:
+        return ()  # where the layout changes, rows of one partition are in others, too
+    return () if len(hides.partitions) > 1 else tuple(f"p={name}" for name in hides.partitions)
 
 
 def end_hold(stage: Stage) -> None:
