@@ -24,14 +24,17 @@ SEEDS_IN_FULL = 20000
 # The first of the seeds whose tables have a mirror, or one with deletion vectors (simulation/mirrors.py),
 # of those whose rewrites are prepared (simulation/prepared.py), whose rows have a time to live
 # (simulation/aging.py), of those whose mirror is in an Iceberg
-# catalog (simulation/snapshots.py), which take twenty times as long, and of those whose kernels make
-# mistakes (simulation/proofs.py). `test-full` plays all of those below SEEDS_IN_FULL anyway.
+# catalog (simulation/snapshots.py), which take twenty times as long, of those whose kernels make
+# mistakes (simulation/proofs.py), of those with legal holds (simulation/holds.py), and of those whose
+# rows are updated (simulation/updates.py). `test-full` plays those below SEEDS_IN_FULL anyway.
 WITH_A_MIRROR = 10000
 WITH_VECTORS = 13000
 WITH_PREPARED = 14000
 WITH_A_TTL = 15000
 WITH_A_CATALOG = 16003
 WITH_MISTAKES = 17000
+WITH_HOLDS = 20000
+WITH_UPDATES = 21000
 # FIRNLINE_TESTS=few, for a machine that gives little of its cores (tools/machine.py).
 FEW = $(filter few,$(FIRNLINE_TESTS))
 worlds_of = $(if $(FEW),$(shell expr $1 / 50 + 1),$1)
@@ -94,6 +97,8 @@ worlds:
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_VECTORS)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_PREPARED)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_A_TTL)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_HOLDS)
+	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,25) --from $(WITH_UPDATES)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,9) --from $(WITH_MISTAKES)
 	$(LAST) $(BIN)/python -m simulation --seeds $(call worlds_of,3) --from $(WITH_A_CATALOG)
 
@@ -104,6 +109,8 @@ test-full: check servers ## test, and everything that it only takes samples of (
 	$(BIN)/python -m simulation --seeds 2000 --from $(FAR_FROM_0)
 	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_VECTORS)
 	$(BIN)/python -m simulation --seeds 2000 --from $(WITH_PREPARED)
+	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_HOLDS)
+	$(BIN)/python -m simulation --seeds 1000 --from $(WITH_UPDATES)
 	$(BIN)/pytest -q -n $(TEST_PROCESSES) $(REST)
 	$(BIN)/python -m tools.matrix run --all
 

@@ -42,10 +42,11 @@ from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.sweep import run as sweep
 from firnline.operations.verify import run as verify
 from firnline.state.snapshot import read_snapshot
-from simulation import aging, once, prepared
+from simulation import aging, holds, once, prepared, updates
+from simulation.hides import Hides
 from simulation.kinds import is_tombstone
 from simulation.layouts import fill_statistics, move_rows
-from simulation.ledger import Hides, Restores
+from simulation.ledger import Restores
 from simulation.proofs import check_end
 from simulation.settings import change_properties
 from simulation.stage import Stage
@@ -123,7 +124,8 @@ def delete_rows(stage: Stage) -> None:
     hides, sql = condition(stage)
     stage.oracle.ledger.intents[stage.run.run_id] = hides
     stage.actor.tell(f"begins: {sql}")
-    delete.run_delete(Work(stage.table, stage.run, stage.engine), DeleteOptions(where=sql))
+    options = DeleteOptions(where=sql, partitions=holds.named_partitions(stage, hides))
+    delete.run_delete(Work(stage.table, stage.run, stage.engine), options)
 
 
 def erase_users(stage: Stage) -> None:
@@ -142,6 +144,11 @@ def rewrite_rows(stage: Stage) -> None:
     stage.actor.tell(f"begins: without {sql}")
     options = RewriteOptions(where=f"NOT ({sql})", force=True)
     rewrite.run_rewrite(Work(stage.table, stage.run, stage.engine), options)
+
+
+def update_rows(stage: Stage) -> None:
+    """Give rows new values: see ``simulation.updates``."""
+    updates.update_rows(stage, *condition(stage))
 
 
 def prepare_rewrite(stage: Stage) -> None:
@@ -332,9 +339,13 @@ OPERATIONS: dict[str, Callable[[Stage], None]] = {
     "analyze": fill_statistics,
     "prepare": prepare_rewrite,
     "decide": prepared.decide,
+    "hold": holds.put_hold,
+    "update": update_rows,
+    "end_hold": holds.end_hold,
 }
 DRAWN_LATER = (
     *("evolve", "properties", "repartition", "analyze", "prepare", "decide", "expire"),
+    *("hold", "end_hold", "update"),
     once.OPERATION,
 )
 """Operations whose weights are not drawn like the others."""
@@ -348,6 +359,7 @@ def play(name: str, stage: Stage) -> None:
         raise Violation(f"{name} caught itself: {error}") from error
     except FirnlineError as error:
         stage.oracle.stats[f"{name}: {type(error).__name__}"] += 1
+        stage.oracle.stats.update(["refused by a hold"] if "legal hold" in error.message else [])
         stage.actor.tell(f"ends: {error}")
         check_end(stage, error)
     except Interrupted:

@@ -10,7 +10,7 @@ import datetime
 from typing import Any
 
 from firnline.log.records import Delete
-from firnline.predicate.tree import Less, parse_json
+from firnline.predicate.tree import And, Less, parse_json
 from firnline.types.values import parse_nanoseconds
 from simulation.world import GRACE, KEY_STEP, START_MS, Violation
 
@@ -44,6 +44,8 @@ def moment_of(k: int) -> datetime.datetime:
 def hidden_keys(delete: Delete) -> range:
     """Return the keys of the rows that the record of a TTL hides."""
     tree = parse_json(delete.where)
+    if isinstance(tree, And):  # without rows of legal holds
+        tree = tree.args[0]
     if not isinstance(tree, Less) or tree.column not in COLUMNS:
         raise Violation(f"a TTL hides rows by {delete.where!r}")
     before = parse_nanoseconds(tree.value) // 1_000_000

@@ -44,6 +44,9 @@ class Kind:
     proven: bool = False
     """True if it has ``proofs.COLUMNS``, and kernels prove their rows."""
 
+    updates: bool = False
+    """True if its rows are updated (``simulation.updates``)."""
+
     @property
     def arrow(self) -> pa.Schema:
         """Return the columns of an append."""
@@ -56,6 +59,12 @@ KINDS = {
     "plain": Kind("plain"),
     "columns": Kind("columns", evolves=True),
     "aging": Kind("aging", {"ttl": aging.TTL}, {**SCHEMA, **aging.COLUMNS}),
+    "updated": Kind(
+        "updated",
+        schema={**SCHEMA, "s": "VARCHAR"},
+        without=("restore", "replace", "evolve", "repartition", "analyze"),
+        updates=True,
+    ),
     # Without an order, so that markers state only what ``statistics`` asks for.
     "layouts": Kind("layouts", {"sort_by": []}, without=("restore",), moves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firnline.log.records import Delete, LogContent, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.state.snapshot import Snapshot
 from simulation import aging
+from simulation.hides import Hides
 from simulation.keyed import Keyed, Row, in_order, seen, spans_another, superseded
 from simulation.kinds import is_tombstone
 from simulation.world import AHEAD, GRACE, TTL, Violation
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
 _REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
-
-
-@dataclass(frozen=True)
-class Hides:
-    """A condition on rows: those of these partitions and users, of an interval of keys."""
-
-    partitions: frozenset[str]
-    users: frozenset[str]
-    keys: range | None = None
-
-    def row(self, k: int, partition: str, user: str) -> bool:
-        """Return True if the condition is true for a row."""
-        inside = self.keys is None or k in self.keys
-        return inside and partition in self.partitions and user in self.users
 
 
 @dataclass(frozen=True)
@@ -76,6 +63,10 @@ class Ledger:
     """Time of the store when the newest transaction became visible."""
     published_at: dict[int, int] = field(default_factory=dict)
     """Transaction -> step in which it was published."""
+    moved: set[int] = field(default_factory=set)
+    """Rows whose user an update has changed."""
+    spared: Callable[[Delete], tuple[Hides, ...]] = lambda _: ()
+    """Returns the rows that the record of a delete spares, as those of legal holds."""
     undone: dict[int, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
     """Row -> (restore, transactions that are undone for it from then on)."""
 
@@ -114,7 +105,7 @@ class Ledger:
             if delete.seq == header.seq and header.op == "ttl":
                 self.deletes[delete.id] = header.seq, self._expired(header, delete)
             elif delete.seq == header.seq and intent is not None:
-                self.deletes[delete.id] = header.seq, intent
+                self.deletes[delete.id] = header.seq, self._sparing(intent, delete)
         if header.op == "erase":
             self.erases.add(header.seq)
         if header.op == "rebuild":  # the rows that it finds exist since then at the latest
@@ -153,7 +144,11 @@ class Ledger:
         keys = aging.hidden_keys(delete)
         if keys:
             self._refuse_young(header, keys[-1])
-        return Hides(frozenset("xy"), frozenset("uvw"), keys)
+        return self._sparing(Hides(frozenset("xy"), frozenset("uvw"), keys), delete)
+
+    def _sparing(self, meant: Hides, delete: Delete) -> Hides:
+        """Return a condition without what the record spares by its own words."""
+        return replace(meant, spares=self.spared(delete))
 
     def _refuse_young(self, header: TxnHeader, k: int) -> None:
         # The clock of the process may be ahead.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
@@ -16,11 +17,13 @@ from firnline.state.snapshot import Snapshot, build
 from simulation import proofs, rows, sleepers
 from simulation.checkpoints import Checkpoints
 from simulation.columns import Columns
+from simulation.holds import Holds
 from simulation.keyed import Keyed, Row, in_order
 from simulation.kinds import KINDS
 from simulation.layouts import check_bounds, check_places
 from simulation.ledger import Ledger
 from simulation.once import Keys
+from simulation.updates import Updates
 from simulation.v1 import v1_live
 from simulation.words import in_words
 from simulation.world import AHEAD, GRACE, START_MS, TTL, Violation, World
@@ -99,6 +102,8 @@ class Oracle:
     values: dict[str, Sequence[proofs.Row]] = field(default_factory=dict)
     """Rows of parts with all columns, where kernels prove them."""
     ledger: Ledger = field(init=False)
+    holds: Holds = field(init=False)
+    updates: Updates = field(init=False)
     _checked: int = -1
     _objects: dict[str, LogObject] = field(default_factory=dict)
 
@@ -109,6 +114,11 @@ class Oracle:
         if "primary_key" in settings:
             self.keyed = Keyed("version" in settings, self.part_rows)
         self.ledger = Ledger(self.part_rows, self.keyed)
+        born = self.ledger.born, self.ledger.born_at
+        self.holds = Holds(self.world, *born, self.part_rows, self.keyed, self.stats)
+        self.ledger.spared = self.holds.spared
+        self.updates = Updates(self.ledger, self.stats)
+        self.world.on_delete = self.holds.deleted
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -121,6 +131,8 @@ class Oracle:
                 self.columns.parts[key] = rows.whole(data)
             if KINDS[self.world.mix.kind].proven:
                 self.values[key] = rows.whole(data)
+            if KINDS[self.world.mix.kind].updates:
+                self.updates.parts[key] = rows.whole(data)
             return f"a part with the rows {' '.join(f'{k}{p}{u}' for k, p, u in found)}"
         if key == paths.birth:
             return "the birth record"
@@ -202,6 +214,10 @@ class Oracle:
         looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
+        self.holds.committed(header, self.snapshot)
+        if header.op == "update":
+            old = (m.p for m in content.markers if m.tmb == header.t)
+            self.updates.committed(header, (row for path in old for row in self.part_rows[path]))
 
     def behind(self, keys: Iterable[str]) -> list[str]:
         """Return those of the appends that count for nobody."""
@@ -348,6 +364,9 @@ class Oracle:
         if set(shown) != right:
             lost, back = sorted(right - set(shown)), sorted(set(shown) - right)
             raise Violation(f"rows lost: {lost[:5]}; rows that came back: {back[:5]}")
+        self.holds.check(right)
+        if KINDS[world.mix.kind].updates:
+            self.updates.check(snapshot, partial(self._visible, snapshot))
         if KINDS[world.mix.kind].proven:
             proofs.check_values(self.values, snapshot)
         if KINDS[world.mix.kind].moves:

@@ -37,6 +37,7 @@ from simulation.aging import moment_of
 from simulation.kinds import Kind, is_tombstone
 from simulation.proofs import Mistakes
 from simulation.store import SimStore
+from simulation.updates import changed
 from simulation.world import SCHEMA, SimClock, SimIds
 
 Row = dict[str, Any]
@@ -162,8 +163,9 @@ class RowEngine:
             one.left = one.visible
             if not task.keep_winners:
                 one.left = [row for row in one.visible if _keeps(task, row)]
+            one.changed = _change(task, one.left)
         kept = _winning(task, read)
-        taken = [not task.only_touched or len(one.left) < len(one.rows) for one in read]
+        taken = [not task.only_touched or _is_touched(task, one) for one in read]
         if task.primary_key:
             taken = [any(taken) or kept.removed > 0] * len(read)
         touched = list(compress(read, taken))
@@ -185,6 +187,7 @@ class RowEngine:
             rows_deleted=deleted,
             rows_deduplicated=kept.superseded,
             rows_removed=rows_in - deleted - len(kept.rows) - kept.superseded,
+            rows_changed=sum(one.changed for one in touched),
             unchanged=tuple(one.source.key for one in compress(read, map(not_, taken))),
             rows_hidden={one.source.key: len(one.rows) - len(one.left) for one in touched}
             if task.only_touched
@@ -236,7 +239,7 @@ class RowEngine:
 
     def _rows(self, task: KernelTask, source: KernelInput) -> list[Row]:
         data = self.store.get(source.key)
-        if self.kind.proven:
+        if self.kind.proven or self.kind.updates:
             return whole(data)
         if self.kind.evolves:
             return [_by_names_of_today(task, source, row) for row in whole(data)]
@@ -320,6 +323,22 @@ class _Read:
     rows: list[Row]
     visible: list[Row] = field(default_factory=list)
     left: list[Row] = field(default_factory=list)
+    changed: int = 0
+    """Rows of ``left`` that the query of an update has changed."""
+
+
+def _change(task: KernelTask, rows: list[Row]) -> int:
+    """Give the rows of an update their new values; return how many these are."""
+    if task.changes is None or task.query is None:
+        return 0
+    found = [n for n, row in enumerate(rows) if _true(task.changes, row)]
+    for n in found:
+        rows[n] = changed(task.query, rows[n])
+    return len(found)
+
+
+def _is_touched(task: KernelTask, one: _Read) -> bool:
+    return one.changed > 0 if task.changes is not None else len(one.left) < len(one.rows)
 
 
 @dataclass

@@ -25,9 +25,10 @@ from firnline.operations.replace import rows as replace_rows
 from firnline.operations.restore import run as restore
 from firnline.operations.rewrite import prepare
 from firnline.operations.schema import lazy as evolve
+from firnline.operations.update import plan as update_plan
 from firnline.rows import parts as part_rows
 from firnline.store.probe import forget
-from simulation import aging, once, prepared, rows
+from simulation import aging, holds, once, prepared, rows, updates
 from simulation.actors import DRAWN_LATER, OPERATIONS, find_nothing, playing, wait_for_nothing
 from simulation.aging import AGING
 from simulation.chance import Chance, Event
@@ -43,6 +44,7 @@ from simulation.disaster import (
     read_footers,
     try_to_rebuild,
 )
+from simulation.holds import HOLDING
 from simulation.kinds import KINDS, settings_of
 from simulation.layouts import footers_with_bounds
 from simulation.mirrors import IN_CATALOG, MIRRORED, VECTORED, DeltaPublishers, Publishers
@@ -54,6 +56,7 @@ from simulation.settings import wanted_by
 from simulation.sleepers import SLEEP, SLEEPING, weights_of
 from simulation.stage import Stage, stage_of
 from simulation.streams import Audience
+from simulation.updates import UPDATING
 from simulation.world import AHEAD, TICK, Actor, Violation, World, resume
 
 _SKEWS: dict[str, tuple[int, ...]] = {
@@ -121,6 +124,10 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
         mix = replace(mix, kind="aging", deletes=True, weights=mix.weights | aging.WEIGHTS)
     if seed in PREPARING:
         mix = replace(mix, weights=mix.weights | prepared.WEIGHTS)
+    if seed in HOLDING:
+        mix = holds.mix_of(mix, seed)
+    if seed in UPDATING:
+        mix = updates.mix_of(mix)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put
@@ -144,6 +151,7 @@ def _light(mix: Mix) -> Iterator[None]:
         (replace_rows, "row_check", rows.unchecked),
         (restore, "each", rows.one_by_one),
         (prepare, "evidence", prepared.no_evidence),
+        (update_plan, "check", updates.no_check),
         (fold, "TIER", mix.tier),
         # An older firnline changes columns lazily: then the mirror has to wait.
         (evolve, "refuse_to_hold", lambda *_: None),
@@ -361,7 +369,9 @@ def _play(world: World, oracle: Oracle) -> None:
     publishers.finish()
     followers.finish()
     _at_the_end(world, oracle, find_nothing)
-    if world.mix.ahead:
+    if held := world.mix.weights.get("hold") and oracle.landed:
+        _at_the_end(world, oracle, holds.end_all)
+    if world.mix.ahead or held:
         _at_the_end(world, oracle, wait_for_nothing)
     if world.mix.weights.get("prepare") and oracle.landed:
         _at_the_end(world, oracle, prepared.leave_nothing)

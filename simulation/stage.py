@@ -53,6 +53,8 @@ class Stage:
             columns.stated.update((row["k"], columns.newest) for row in rows)
         if "at" in self.kind.schema:
             rows = [row | {"at": moment_of(row["k"])} for row in rows]
+        if self.kind.updates:
+            rows = [row | {"s": ""} for row in rows]
         if self.kind.proven:
             rows = [row | values_of(row["k"]) for row in rows]
         return pa.Table.from_pylist(rows, schema=schema)

@@ -207,9 +207,10 @@ class SimStore:
             self.actor.answered(what)
 
     def _delete(self, key: str) -> Deleted:
-        if not self._fails():
+        failed = self._fails()
+        if not failed or self.actor.r.random() < 0.5:
+            self.actor.world.on_delete(key, self.actor.number)
             self.actor.world.remove(key)
+        if not failed:
             return Deleted(key)
-        if self.actor.r.random() < 0.5:
-            self.actor.world.remove(key)
         return Deleted(key, StoreError(f"{key}: no answer", next_step="try again"))

@@ -121,7 +121,7 @@ class Audience(Readers[Listener, AppendStream]):
         ledger = self.oracle.ledger
         q, p, u = ledger.born[k]
         for seq, hides in ledger.deletes.values():
-            undone = any(seq in gone for _, gone in ledger.undone.get(k, ()))
+            undone = k in ledger.moved or any(seq in gone for _, gone in ledger.undone.get(k, ()))
             published = ledger.published_at.get(seq, step) < step
             if seq > q and published and not undone and hides.row(k, p, u):
                 raise Violation(f"a stream delivered row {k}, which transaction {seq} had deleted")
@@ -134,7 +134,7 @@ class Audience(Readers[Listener, AppendStream]):
         first = there[0] if there and reader.whole else frozenset[int]()
         must = {
             k
-            for k in ledger.expected()
+            for k in ledger.expected() - ledger.moved
             # Rows that a replace adds later are not an append.
             if k in first or (ledger.born_at[k] > since and k not in ledger.brought)
         }

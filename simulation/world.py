@@ -108,6 +108,8 @@ class World:
     trace: list[str] = field(default_factory=list)
     on_put: Callable[[str, bytes], str] = lambda _key, _data: ""
     """Called for every new object; returns its meaning."""
+    on_delete: Callable[[str, int], None] = lambda _key, _began: None
+    """Called with each object that an actor deletes, and the step in which that actor began."""
     late: list[LatePut] = field(default_factory=list)
     calls: list[LateCall] = field(default_factory=list)
     asleep: set[str] = field(default_factory=set)
@@ -183,6 +185,8 @@ class Actor:
     hub: greenlet.greenlet
     r: random.Random
     dead: bool = False
+    planned: bool = False
+    """It has planned an update (``simulation.updates``)."""
     frozen_until: int = 0
     """Step until which it is paused."""
     stood_ms: int = 0

@@ -36,6 +36,7 @@ from firnline.store import create
 from simulation.rules.breaking import Mutation, put
 from simulation.rules.catalogs import CATALOGS, CATALOGS_RARE
 from simulation.rules.changes import CHANGES, CHANGES_RARE
+from simulation.rules.holds import HOLDS
 from simulation.rules.keys import MORE, MORE_RARE
 from simulation.rules.layouts import LAYOUTS
 from simulation.rules.mirrors import MIRRORS
@@ -44,6 +45,7 @@ from simulation.rules.proofs import PROOFS
 from simulation.rules.properties import PROPERTIES
 from simulation.rules.sleepers import SLEEPERS, SLEEPERS_RARE
 from simulation.rules.streams import STREAMS
+from simulation.rules.updates import UPDATES, UPDATES_RARE
 
 
 def _no_conflict_check() -> None:
@@ -319,6 +321,8 @@ _ALL: dict[str, Mutation] = {
     **MIRRORS,
     **CHANGES,
     **PREPARED,
+    **HOLDS,
+    **UPDATES,
     **CATALOGS,
     **PROOFS,
     **SLEEPERS,
@@ -352,6 +356,7 @@ RARE: dict[str, Callable[[], None]] = {
     **MORE_RARE,
     **CATALOGS_RARE,
     **SLEEPERS_RARE,
+    **UPDATES_RARE,
     **{name: _ALL[name].switch_off for name in _RARE_NOW},
 }
 """Rules without a known seed that finds them; unit tests cover them."""

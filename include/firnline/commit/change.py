@@ -82,7 +82,7 @@ def refuse_newer_deletes(snapshot: Snapshot, change: Change, planned: int) -> No
     """Raise CommitConflictError if a delete since the plan may hide rows that are computed from.
 
     Its condition is about the values before. Applied to the new ones, as to the parts of a merge,
-    it would bring rows back that it has hidden, or hide others.
+    it would bring rows back that it has hidden, or hide others, also where it matched none before.
 
     Args:
         snapshot: the state to commit on; the parts that the change replaces are live in it.
@@ -91,13 +91,14 @@ def refuse_newer_deletes(snapshot: Snapshot, change: Change, planned: int) -> No
     """
     if not change.computed:
         return
-    for key in change.replaces:
-        partition = snapshot.paths.partition_of(key)
-        pending = snapshot.pending_deletes(snapshot.live[key], partition)
+    before = (snapshot.live[key] for key in change.replaces)
+    for marker in (*before, *(new for new in change.adds if new.q is not None)):
+        pending = snapshot.pending_deletes(marker, snapshot.paths.partition_of(marker.p))
         newer = next((delete for delete in pending if delete.seq > planned), None)
         if newer is not None:
             raise CommitConflictError(
-                f"transaction {newer.seq} deleted rows of part {key} while this {change.op} ran",
+                f"transaction {newer.seq} deleted rows while this {change.op} ran, and may match "
+                f"some of part {marker.p}",
                 next_step=PLANNED_ON_CURRENT,
             )
 

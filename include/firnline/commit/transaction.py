@@ -360,7 +360,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
     own = _own_markers(snapshot, change, seq, t)
     purged = snapshot.purged if change.purge is None else change.purge(snapshot)
     properties = change.properties or base.properties or from_settings(table.settings)
-    records = _properties_records(base, change, properties, seq, t, now)
+    records = _properties_records(base, change, _dated(properties, base, t), seq, t, now)
     erase = link_after(change.erase, snapshot.other, seq, t)
     repair = _folds(snapshot, change, (*own, *records), purged)
     # What has landed since the base was listed is unknown here, however old that is by now.
@@ -437,6 +437,16 @@ def _others(folded: Sequence[bytes], erase: EraseLink | None, passed: Stated) ->
     carried += [] if erase is None else [erase_record(erase)]
     carried += [fence_record(passed)] if passed.seq or passed.next else []
     return without_superseded(carried)
+
+
+def _dated(properties: Properties, base: Base, t: int) -> Properties:
+    """Return properties whose new legal holds have the time of the transaction that puts them.
+
+    So all that died before one has an earlier time, whatever clocks say and whoever was faster.
+    """
+    known = () if base.properties is None else base.properties.held
+    holds = (h if h in known else msgspec.structs.replace(h, t=t) for h in properties.held)
+    return msgspec.structs.replace(properties, holds=tuple(holds))
 
 
 def _properties_records(

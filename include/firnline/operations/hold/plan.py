@@ -9,6 +9,7 @@ import msgspec
 
 from firnline.commit.base import Base
 from firnline.errors import UsageError, quoted, some
+from firnline.log.reader import time_after
 from firnline.log.records import Marker
 from firnline.operations.delete.run import parse_where
 from firnline.operations.options import EndHoldOptions, HoldOptions
@@ -65,7 +66,7 @@ def plan_hold(base: Base, options: HoldOptions, now_ms: int, user: str) -> HoldP
     Args:
         base: the newest state.
         options: which rows, who and why.
-        now_ms: wall clock, unix ms.
+        now_ms: wall clock, unix ms; the commit replaces the time of the hold by its own.
         user: who puts it, if the options do not say.
 
     Raises UsageError: no name, reason, person or rows; a name that is taken; a condition that is
@@ -96,7 +97,7 @@ def plan_hold(base: Base, options: HoldOptions, now_ms: int, user: str) -> HoldP
         partitions=options.partitions,
         by=options.by or user,
         why=options.why or "",
-        t=now_ms,
+        t=time_after((item.name for item in snapshot.listing.values()), now_ms),
         approved_by=options.approved_by or "",
     )
     after = msgspec.structs.replace(stated, holds=(*stated.held, hold))

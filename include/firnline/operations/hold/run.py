@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import commit
+from firnline.log.txn_file import TxnHeader
 from firnline.operations.hold.plan import (
     HeldFigures,
     HoldPlan,
@@ -95,16 +98,23 @@ def _run(work: Work, make: Callable[[Base], HoldPlan], why: str, *, dry_run: boo
     table = work.table
     runner = Runner(table, work.identity)
 
-    def act(base: Base, plan: HoldPlan) -> int:
+    def act(base: Base, plan: HoldPlan) -> TxnHeader:
         change = change_to(base, plan.after, why)
-        return commit(base.table, base, change, work.identity).header.seq
+        return commit(base.table, base, change, work.identity).header
 
-    plan, seq = runner.run(make, act, ends=lambda _: dry_run)
+    plan, header = runner.run(make, act, ends=lambda _: dry_run)
     return HoldReport(
         table=table.settings.name,
         dry_run=dry_run,
-        hold=plan.hold,
-        transaction=seq,
+        hold=plan.hold if header is None else _as_put(plan.hold, header),
+        transaction=None if header is None else header.seq,
         requests=runner.requests,
         seconds=runner.seconds,
     )
+
+
+def _as_put(hold: HeldFigures, header: TxnHeader) -> HeldFigures:
+    """Return a hold with the time of the transaction, if that put it."""
+    held = () if header.properties is None else header.properties.held
+    t = next((each.t for each in held if each.name == hold.name), hold.t)
+    return msgspec.structs.replace(hold, t=t)

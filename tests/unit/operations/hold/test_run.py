@@ -27,6 +27,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.drop_table.run import run_drop_table
 from firnline.operations.erase.run import run_erase
+from firnline.operations.hold.plan import plan_hold
 from firnline.operations.hold.run import list_holds, run_end, run_hold
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
@@ -49,7 +50,7 @@ from firnline.operations.options import (
     TtlOptions,
     UpdateOptions,
 )
-from firnline.operations.properties.run import run_apply
+from firnline.operations.properties.run import change_to, run_apply
 from firnline.operations.rebuild.run import run_rebuild
 from firnline.operations.registry import DELETE, END_HOLD, HOLD
 from firnline.operations.replace.run import run_replace
@@ -61,7 +62,7 @@ from firnline.state.history import history
 from firnline.state.holds import Held
 from tests.support.log_tables import snapshot
 from tests.support.reading import visible_rows
-from tests.support.world import World, make_world
+from tests.support.world import SetClock, World, make_world
 
 RUN = RunIdentity(run_id="r", user="ana")
 NOW = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
@@ -261,6 +262,35 @@ def test_clean_up_keeps_what_was_dropped_before_the_hold_until_it_ends() -> None
     end(world)
     run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert [key for key in world.store.objects if "/_data/" in key] == []
+
+
+def test_clean_up_keeps_what_was_dropped_before_the_hold_by_a_clock_that_is_ahead() -> None:
+    world = world_of()
+    ahead = replace(world.table, clock=SetClock(world.clock.now + DAY // 2))
+    run_drop(Work(ahead, RUN), DropOptions(partitions=("d=1",)))
+    report = hold(world, partitions=("d=*",), where="c = 5")
+    assert report.hold.dead.parts == 1
+    assert list_holds(world.table).holds == (report.hold,)
+    world.clock.advance(3 * DAY)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
+    assert len([key for key in world.store.objects if "/_data/d=1/" in key]) == 1
+
+
+def test_clean_up_keeps_what_was_dropped_while_the_hold_was_on_its_way() -> None:
+    world = world_of()
+    planned = plan_hold(
+        take_base(world.table),
+        HoldOptions(name="case-17", where="c = 5", why="Miller v. Acme", by="ana"),
+        world.clock.now_ms(),
+        "ana",
+    )
+    base = take_base(world.table)
+    world.clock.advance(10)
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
+    commit(world.table, base, change_to(base, planned.after, "hold"), RUN)
+    world.clock.advance(3 * DAY)
+    run_cleanup(Work(world.table, RUN), CleanupOptions())
+    assert len([key for key in world.store.objects if "/_data/d=1/" in key]) == 1
 
 
 def test_the_plan_of_a_delete_names_the_holds_whose_rows_stay() -> None:

@@ -33,6 +33,7 @@ from firnline.operations.update.run import (
 )
 from firnline.state.history import history
 from tests.support.log_tables import snapshot
+from tests.support.reading import visible_rows
 from tests.support.world import World, make_world
 from tests.unit.operations.rewrite.test_run import filled, numbers, orphans
 
@@ -149,6 +150,21 @@ def test_rows_that_are_deleted_meanwhile_do_not_come_back(tmp_path: Path) -> Non
     report = run_update(Work(world.table, RUN, lambda: engine), options)
     assert (rows(world), report.replans) == ([(1, "s1"), (13, "s3")], 1)
     assert orphans(world) == set()
+
+
+def test_a_delete_meanwhile_does_not_hide_what_only_new_values_match(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 3))
+    plain = engine_of(world, tmp_path)
+
+    def delete() -> None:
+        hide = DeleteOptions(where="n = 12", mode="lazy")
+        run_delete(Work(world.table, RUN, lambda: plain), hide)
+
+    engine = beside(world, tmp_path, delete)
+    options = UpdateOptions(set=("n = n + 10",), where="n >= 2")
+    report = run_update(Work(world.table, RUN, lambda: engine), options)
+    assert sorted(row["n"] for row in visible_rows(world.table)) == [1, 12, 13]
+    assert (report.rows_changed, report.replans) == (2, 1)
 
 
 @pytest.mark.long
