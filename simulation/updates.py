@@ -23,8 +23,7 @@ from simulation.hides import Hides
 from simulation.keyed import Row
 from simulation.ledger import Ledger
 from simulation.mix import Mix
-from simulation.store import SimStore
-from simulation.world import Actor, Violation
+from simulation.world import Violation
 
 if TYPE_CHECKING:
     from simulation.stage import Stage
@@ -61,19 +60,14 @@ class Asked:
     """New user; None: as it is."""
     began: int
     """Step in which its first try began; it sees all that was visible by then."""
-    first: Actor
-    """Who tried first."""
     tries: int = 0
     heard: bool = False
     """A try of it has ended by itself."""
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Return False if its end is known, or the first try has not read the table yet.
-
-        That one does not look for others when it plans for the first time.
-        """
-        return not self.heard and (self.first.planned or self.first.dead)
+        """Return False if its end is known."""
+        return not self.heard
 
     @property
     def assignments(self) -> tuple[str, ...]:
@@ -142,11 +136,8 @@ class Updates:
 _SQLITE = sqlite3.connect(":memory:", check_same_thread=False)
 
 
-def no_check(*given: Any) -> None:
-    """Replace the check of expressions, which starts a process; who plans has read the table."""
-    store = given[-1].store
-    assert isinstance(store, SimStore)
-    store.actor.planned = True
+def no_check(*_given: Any) -> None:
+    """Replace the check of expressions, which starts a process."""
 
 
 def changed(query: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,9 +163,7 @@ def update_rows(stage: Stage, where: Hides, sql: str) -> None:
     else:
         user = stage.r.choice(stage.kind.users) if stage.r.random() < _OTHER_USER else None
         number = stage.world.next_id()
-        updates.asked[run] = Asked(
-            where, sql, number, user, began=stage.world.step, first=stage.actor
-        )
+        updates.asked[run] = Asked(where, sql, number, user, began=stage.world.step)
     asked = updates.asked[run]
     asked.tries += 1
     told = f"{' and '.join(asked.assignments)} where {asked.sql}"

@@ -185,8 +185,6 @@ class Actor:
     hub: greenlet.greenlet
     r: random.Random
     dead: bool = False
-    planned: bool = False
-    """It has planned an update (``simulation.updates``)."""
     frozen_until: int = 0
     """Step until which it is paused."""
     stood_ms: int = 0

@@ -25,14 +25,14 @@ def _new_values_are_not_looked_at() -> None:
 
 
 def _other_tries_are_unknown() -> None:
-    put(update, "of_other_tries", lambda *_, **__: [])
+    put(update, "of_other_tries", lambda *_: [])
 
 
 def _earlier_tries_alone() -> None:
     real = update.__dict__["of_other_tries"]
 
-    def found(table: Any, run: Any, first_try: int, op: str, **_: bool) -> Any:
-        return real(table, run, first_try, op, again=False)
+    def found(table: Any, run: Any, first_try: int, op: str) -> Any:
+        return [] if run.try_number <= first_try else real(table, run, first_try, op)
 
     put(update, "of_other_tries", found)
 
@@ -40,7 +40,7 @@ def _earlier_tries_alone() -> None:
 UPDATES: dict[str, Mutation] = {
     "new values are asked what a newer delete meant": Mutation(_newer_deletes_are_ignored, 21_032),
     "a retry updates again": Mutation(_other_tries_are_unknown, 21_019),
-    "a first try that plans again looks for no retry": Mutation(_earlier_tries_alone, 21_132),
+    "a first try looks for no retry": Mutation(_earlier_tries_alone, 21_143),
 }
 
 UPDATES_RARE: dict[str, Callable[[], None]] = {

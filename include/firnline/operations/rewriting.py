@@ -336,22 +336,21 @@ def _in_log(table: Table, hidden: Collection[str], failure: Failure) -> None:
     _LOG.error("%s", failure)
 
 
-def of_other_tries(
-    table: Table, run: RunIdentity, first_try: int, op: str, *, again: bool
-) -> list[TxnHeader]:
+def of_other_tries(table: Table, run: RunIdentity, first_try: int, op: str) -> list[TxnHeader]:
     """Return what other tries of this execution of a run have committed, the newest first.
 
-    Requests: none for a run without ``first_try``, and for its first plan in its first try; else
-    one LIST and a ranged GET per transaction that is kept.
+    The first try looks, too: it may have slept until a retry has committed.
+
+    Requests: none for a run without ``first_try``; else one LIST and a ranged GET per transaction
+    that is kept.
 
     Args:
         table: the table.
         run: this try.
         first_try: the first try of this execution; 0: every try does all of it.
         op: the operation.
-        again: the try plans again, as a try that was given up may have committed beside it.
     """
-    if not first_try or not run.run_id or (run.try_number <= first_try and not again):
+    if not first_try or not run.run_id:
         return []
     return [
         header

@@ -79,7 +79,7 @@ def run_rewrite(work: Work, options: RewriteOptions) -> RewriteReport:
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
     statistics do not exclude, the outputs, four for the probe of the store, two PUT and a LIST per
-    partition that changes; for a retry with ``first_try`` one LIST and a ranged GET per
+    partition that changes; for a run with ``first_try`` one LIST and a ranged GET per
     transaction that is kept.
 
     Args:
@@ -160,8 +160,7 @@ class _Run:
     def _left(self, base: Base) -> frozenset[str] | None:
         """Return the partitions to plan, without those another try has done; None for all."""
         first, only = self.options.first_try, self.only
-        again = self.runner.replans > 0
-        earlier = of_other_tries(self.table, self.runner.identity, first, OP, again=again)
+        earlier = of_other_tries(self.table, self.runner.identity, first, OP)
         if not earlier:
             return only
         done = {partition for header in earlier for partition in header.partitions}

@@ -96,12 +96,12 @@ def run_update(work: Work, options: UpdateOptions) -> UpdateReport:
     """Give the rows that a condition is true for new values: all of them, or none.
 
     A second run computes from what the first one made: ``n = n + 1`` counts twice. A retry that
-    states ``first_try`` does nothing where a try before it has committed, also one that was given
-    up and still runs beside it.
+    states ``first_try`` does nothing where another try has committed, also one that was given up
+    and still runs beside it.
 
     Requests: one LIST each of ``_log/`` and ``_txn/`` and the log reads, one GET per part that
     statistics do not exclude, the outputs, four for the probe of the store, two PUT and a LIST; for
-    a retry with ``first_try`` one LIST and a ranged GET per transaction that is kept.
+    a run with ``first_try`` one LIST and a ranged GET per transaction that is kept.
 
     Args:
         work: on what, and for whom; told whenever a group has been read.
@@ -135,8 +135,8 @@ class _Run:
 
     def plan(self, base: Base) -> RewritePlan:
         """Plan; nothing where another try of the run has committed."""
-        first, again = self.options.first_try, self.runner.replans > 0
-        earlier = of_other_tries(base.table, self.runner.identity, first, OP, again=again)
+        first = self.options.first_try
+        earlier = of_other_tries(base.table, self.runner.identity, first, OP)
         if not earlier:
             return make_plan(base.table, base.snapshot, self.options)
         done = earlier[0]

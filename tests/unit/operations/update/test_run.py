@@ -201,6 +201,16 @@ def test_a_retry_does_not_compute_from_what_an_earlier_try_has_committed(tmp_pat
     assert orphans(world) == set()
 
 
+def test_a_first_try_that_slept_until_its_retry_had_committed_does_nothing(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1))
+    options = UpdateOptions(set=("n = n + 10",), where="n > 0", first_try=1)
+    for number in (2, 1):
+        run = msgspec.structs.replace(RUN, try_number=number)
+        report = run_update(Work(world.table, run, lambda: engine_of(world, tmp_path)), options)
+        assert (rows(world), report.transaction) == ([(11, "s1")], 1)
+    assert report.earlier
+
+
 @pytest.mark.long
 def test_a_part_that_does_not_read_leaves_every_partition_as_it_was(tmp_path: Path) -> None:
     world = filled(numbers(1, 1), numbers(2, 1))
