@@ -98,6 +98,14 @@ def paths(name: str, given: Any) -> tuple[str | os.PathLike[str], ...]:  # noqa:
     return tuple(value)
 
 
+def path(name: str, given: Any) -> str | os.PathLike[str]:  # noqa: ANN401 - of any library
+    """Return a path. Raises UsageError."""
+    value = plain(given)
+    if not isinstance(value, str | os.PathLike) or not str(value).strip():
+        raise _refused(name, given, "not a path", 'give one, such as "keys.csv"')
+    return value
+
+
 def callback(name: str, given: object) -> object:
     """Return what can be called. Raises UsageError."""
     if not callable(given):
@@ -121,6 +129,8 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "str": text,
     "str | None": _or_none(text),
     "Iterable[str] | None": _or_none(names),
+    "Sequence[str]": names,
+    "Path | str": path,
     "Sequence[Path | str]": paths,
     "OnProgress | None": _or_none(callback),
     "Callable[[ImportProgress], None] | None": _or_none(callback),

@@ -87,6 +87,23 @@ def test_a_table_that_fails_is_told_after_the_page(firnline: Firnline, lake: Pat
     assert customers(firnline, "visits") == [0, 2]
 
 
+def test_the_mirrors_of_all_tables_show_it(firnline: Firnline, lake: Path) -> None:
+    path = lake / "tables.yaml"
+    path.write_text(
+        path.read_text().replace("person: [customer]}", "person: [customer], mirror: [delta]}")
+    )
+    for table in ("orders", "visits"):
+        assert firnline("properties", "apply", table, "--yes").code == 0
+        assert firnline("mirror", table).code == 0
+    firnline("erasure", "ask", lake / "keys.csv")
+    versions = {
+        t: len(list((lake / t / "_delta_log").glob("*.json"))) for t in ("orders", "visits")
+    }
+    assert firnline("erasure", "run", "--yes").code == 0
+    for table, before in versions.items():
+        assert len(list((lake / table / "_delta_log").glob("*.json"))) > before, table
+
+
 def test_a_request_that_was_a_mistake_is_withdrawn(firnline: Firnline, lake: Path) -> None:
     request = firnline("erasure", "ask", lake / "keys.csv", "--json").data["request"]["id"]
     done = firnline("erasure", "withdraw", request, "--why", "asked twice")

@@ -343,12 +343,12 @@ def test_people_are_erased_from_all_their_tables_by_one_approval(
         assert rows_by_day(maintained.table(name)) == {DAYS[0]: 18}
         (header, *_) = history(maintained.table(name))
         assert (header.op, header.run.approved_by) == ("erase", by)
-    # What was approved for one table is approved for no other, and by nobody else's run.
+    # Nobody has approved it by naming a run that was not.
     request = run.xcom("plan")["erases"][0]["requests"]
-    conf = {**WAIT, "columns": ["k"], "requests": request, "asked_in": run.run_id}
-    forged = maintained.start("erase", "erased", conf)
+    conf = {**WAIT, "columns": ["k"], "requests": request, "asked_in": "manual__other"}
+    forged = maintained.start("erase", "people", conf)
     assert forged.ended().state == "failed"
-    assert "approved for other tables or requests" in forged.error("approve")
+    assert "nobody approved run manual__other" in forged.error("approve")
     assert maintained.erase_people().ended().tasks == {
         "plan": "success",
         "approve": "skipped",

@@ -63,7 +63,10 @@ class Merge:
         for part in range(PARTS):
             for day in range(DAYS):
                 ids = self.numbers(day)[part::PARTS]
-                appender.append(pa.table({"id": ids, "day": [f"d{day}"] * len(ids)}))
+                # Floats in descending order are not sorted in memory, where nothing is staged.
+                turned = [-float(each) for each in ids]
+                rows = {"id": ids, "day": [f"d{day}"] * len(ids), "w": turned}
+                appender.append(pa.table(rows))
         live = read_snapshot(self.table.store, self.table.paths).live
         key = next(key for key in live if "day=d0" in key)
         self.held = Pipe(self.folder / "store" / key, key)
@@ -89,7 +92,7 @@ class Merge:
         one = {
             "root": self.table.settings.root,
             "partition_by": ["day"],
-            "sort_by": ["id"],
+            "sort_by": ["w desc"],
             "merge": {
                 "min_inputs": 2,
                 "kernel_memory": "256MiB" if self.rows == 1 else LARGE_MEMORY,

@@ -30,7 +30,7 @@ from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
 from firnline.operations.dag_ids import ERASE_PERSON
-from firnline.operations.erase.asked import AskedKeys
+from firnline.operations.erase.asked import AskedKeys, asked_of
 from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP, ERASE
@@ -222,15 +222,7 @@ class ReportErase(ReportRun):
 
 def _requests(params: Mapping[str, Any]) -> tuple[AskedKeys, ...]:
     """Return the requests that a run is given. Raises UsageError: they are none."""
-    import msgspec
-
-    given = params.get("requests") or ()
-    try:
-        found = msgspec.convert(given, tuple[AskedKeys, ...])
-    except msgspec.ValidationError as error:
-        raise UsageError(
-            f"the requests of this run are none: {error}", next_step=f"leave them to {ERASE_PERSON}"
-        ) from None
+    found = asked_of(params.get("requests") or ())
     if found and not params.get(ASKED_IN):
         raise UsageError(
             f"requests are approved in {ERASE_PERSON}, and this run names none of its runs",

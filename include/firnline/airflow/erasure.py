@@ -188,7 +188,7 @@ class PlanErasure(BaseOperator):
             figures = _figures(people, plan)
         figures |= {"closed_now": list(closed), DRY_RUN: dry_run}
         said = self._logged(plan)
-        if plan.urgent and not dry_run:
+        if (plan.urgent or plan.unread) and not dry_run:
             self._tell(settings.erasure, context, plan)
         context["ti"].xcom_push("return_value", figures)
         if dry_run or plan.nothing_to_do:
@@ -208,7 +208,7 @@ class PlanErasure(BaseOperator):
     def _tell(settings: ErasureSettings, context: Context, plan: ErasurePlan) -> None:
         from firnline.operations.erasure.run import overdue_text
 
-        sentence = overdue_text(plan.urgent, plan.now_ms)
+        sentence = "; ".join([overdue_text(plan.urgent, plan.now_ms), *plan.unread])
         _LOG.warning(sentence)
         tell(settings.alerts, "erasure", {**context}, DUE, sentence)
 

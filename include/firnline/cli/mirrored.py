@@ -8,7 +8,7 @@ it is asked to. What was committed stands, whatever becomes of the publication.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from firnline.cli.failures import printable, warn
 
@@ -35,37 +35,38 @@ def check_columns(table: Table) -> int:
 
 
 class _Begun:
-    """The table that the current command may commit to, and who it is in the history."""
+    """The tables that the current command may commit to, and who it is in the history of each."""
 
-    run: tuple[Table, RunIdentity] | None = None
+    runs: ClassVar[list[tuple[Table, RunIdentity]]] = []
 
 
 def nothing_begun() -> None:
-    """Forget the table: another command begins in this process."""
-    _Begun.run = None
+    """Forget the tables: another command begins in this process."""
+    _Begun.runs.clear()
 
 
 def may_commit(table: Table, run: RunIdentity) -> None:
-    """Note the table that a command may commit to."""
-    _Begun.run = table, run
+    """Note a table that a command may commit to."""
+    _Begun.runs.append((table, run))
 
 
 def publish_written(*, silent: bool) -> None:
-    """Publish the mirrors of the table that the command has written to.
+    """Publish the mirrors of the tables that the command has written to.
 
-    Requests: those of ``operations.mirror.run.run_mirror``; none where nothing was written, or
-    neither the table states a mirror nor the settings name one.
+    Requests, for each: those of ``operations.mirror.run.run_mirror``; none where nothing was
+    written, or neither the table states a mirror nor the settings name one.
 
     Args:
         silent: say nothing but failures and warnings.
     """
-    if _Begun.run is None:
+    if not _Begun.runs:
         return
     from firnline.operations.mirror.after import publish_committed
 
-    outcome = publish_committed(*_Begun.run)
-    if outcome is not None:
-        _tell(outcome, silent=silent)
+    for table, run in _Begun.runs:
+        outcome = publish_committed(table, run)
+        if outcome is not None:
+            _tell(outcome, silent=silent)
 
 
 def publish(table: Table, run: RunIdentity, *, silent: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
-from firnline.operations.erase.asked import AskedKeys
+from firnline.operations.erase.asked import AskedKeys, asked_of
 from firnline.operations.fields import Option, OwnCheck
 from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations
@@ -418,8 +418,9 @@ class EraseOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: DryRun = False
 
     def __post_init__(self) -> None:
-        """Make a tuple of each key. Raises UsageError: ``keys`` is no list of them."""
+        """Make a tuple of each key. Raises UsageError: keys or requests are no list of them."""
         msgspec.structs.force_setattr(self, "keys", keys_of(self.keys))
+        msgspec.structs.force_setattr(self, "requests", asked_of(self.requests))
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):

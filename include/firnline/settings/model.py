@@ -298,6 +298,11 @@ class TableSettings(Section):
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
         _refuse_repeats("primary_key", list(self.primary_key))
         _refuse_repeats("person", list(self.person or ()))
+        if self.primary_key and not set(self.person or ()) <= set(self.primary_key):
+            raise ValueError(
+                "person has to name columns of primary_key: older rows of a key go with the one "
+                "that readers see"
+            )
         if self.approvers is not None:
             if not self.approvers:
                 raise ValueError(

@@ -93,6 +93,18 @@ class Held:
                 next_step="delete by a condition, which leaves such rows, or end the hold first",
             )
 
+    def refuse_loss(self, what: str) -> None:
+        """Raise UsageError if there is a hold: of an operation that takes values of all rows.
+
+        Args:
+            what: the operation, as the beginning of a sentence: "a drop of columns".
+        """
+        if self.holds:
+            raise UsageError(
+                f"{what} takes values of the rows of the legal hold {_described(self.holds[0])}",
+                next_step="leave it until a person has ended the hold: `firnline hold` lists them",
+            )
+
     def by_partition(self) -> Held:
         """Return those of the holds that name partitions."""
         return Held(self.snapshot, tuple(hold for hold in self.holds if hold.partitions))
@@ -126,6 +138,20 @@ class Held:
                     f"{_described(hold)} names rows",
                     next_step="end the hold first, or leave the column as it is",
                 )
+
+
+def dead_under_hold(snapshot: Snapshot, keys: Iterable[str]) -> frozenset[str]:
+    """Return those of dead parts that died before a legal hold and may have rows of it.
+
+    What dies later has moved to other parts: nobody may remove it.
+
+    Args:
+        snapshot: that names them.
+        keys: of parts; one that it does not name is under no hold.
+    """
+    held, place, parts = Held.of(snapshot), snapshot.paths.partition_of, snapshot.parts
+    known = (key for key in keys if key in parts) if held.holds else ()
+    return frozenset(k for k in known if held.covering_dead(parts[k], place(k)) is not None)
 
 
 def in_partitions(hold: Hold, partition: str) -> bool:

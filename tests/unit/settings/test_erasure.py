@@ -48,6 +48,10 @@ def test_variables_are_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("erasure: {folder: s3://lake/e}", "erasure.folder"),
         ("tables: {t: {root: s3://lake/t, person: [a, A]}}", "person"),
         ("tables: {t: {root: s3://lake/t, person: id}}", "write person: [id]"),
+        (
+            "tables: {t: {root: s3://lake/t, person: [who], primary_key: [id]}}",
+            "person has to name columns of primary_key",
+        ),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:

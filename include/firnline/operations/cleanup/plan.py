@@ -23,7 +23,7 @@ from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state import v1_view
-from firnline.state.holds import Held
+from firnline.state.holds import dead_under_hold
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.types.schema import normalise
@@ -174,7 +174,7 @@ def plan_cleanup(
         for mirror in mirrors
     ]
     due = [b for b in parts if b.due <= now_ms]
-    under_hold = _under_hold(snapshot, due)
+    under_hold = dead_under_hold(snapshot, (b.key for b in due))
     held = revived.union(under_hold, *shown)
     all_ripe = [b for b in due if b.key not in held]
     ripe_parts = [b for b in all_ripe if b.key not in gone]
@@ -219,18 +219,6 @@ def _refuse_partial(snapshot: Snapshot) -> None:
             "clean-up was given a snapshot that did not read every log file",
             next_step="nothing was deleted; report this with the log of the run",
         )
-
-
-def _under_hold(snapshot: Snapshot, due: Sequence[_Dead]) -> frozenset[str]:
-    """Return parts that died before a legal hold and may have rows of it.
-
-    What dies later has moved to other parts: nobody may remove it.
-    """
-    held, place = Held.of(snapshot), snapshot.paths.partition_of
-    keys = (b.key for b in due if held.holds)
-    return frozenset(
-        key for key in keys if held.covering_dead(snapshot.parts[key], place(key)) is not None
-    )
 
 
 def _mirrored(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from firnline.errors import UsageError
+
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A request of erasure, as an erase and its certificate name it."""
@@ -24,3 +26,15 @@ class AskedKeys(Asked, frozen=True, kw_only=True):
     def asked(self) -> Asked:
         """Return what the certificate names."""
         return Asked(id=self.id, digest=self.digest)
+
+
+def asked_of(given: object) -> tuple[AskedKeys, ...]:
+    """Return requests, also from plain data as a job and a form have them. Raises UsageError."""
+    plain = msgspec.to_builtins(given)
+    try:
+        return msgspec.convert(plain, tuple[AskedKeys, ...])
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the requests of this run are none: {error}",
+            next_step="leave them to `firnline erasure run`, or to the DAG erase_person",
+        ) from None

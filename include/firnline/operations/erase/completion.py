@@ -39,6 +39,7 @@ from firnline.operations.erase.unnamed import find_unnamed
 from firnline.properties.in_force import waits
 from firnline.state.birth import last_number
 from firnline.state.history import Head, heads, history
+from firnline.state.holds import dead_under_hold
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 
@@ -233,7 +234,9 @@ class _Deletion:
 def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) -> Certificate:
     inventory, certificate, table = search.inventory, search.certificate, search.table
     shown = shown_parts(inventory, findings.deletable)
-    deletion = _delete(table, tuple(key for key in findings.deletable if key not in shown))
+    held = dead_under_hold(inventory.snapshot, findings.deletable)
+    free = (key for key in findings.deletable if key not in shown and key not in held)
+    deletion = _delete(table, tuple(free))
     others = [entry for each in SEARCHES.values() for entry in each(search, base, run)]
     rest = (
         *deletion.remaining,
@@ -242,6 +245,13 @@ def _conclude(search: Search, base: Base, findings: Findings, run: RunIdentity) 
             sorted(shown),
             "the Delta mirror shows it, or did so within the grace",
             "run `firnline mirror`, and this again when the grace is over",
+        ),
+        *remaining(
+            "replaced part",
+            sorted(held),
+            "a legal hold that was put after the erase may cover rows of it",
+            f"this again when a person has ended the hold: `firnline hold {table.settings.name}` "
+            "lists them",
         ),
         *findings.remaining,
         *others,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ MAX_KEYS = 5_000_000
 every reader fetches it until then (8 to 40 bytes each)."""
 MAX_KEY_BYTES = 256 * 2**20
 """Maximum characters of all texts among the keys: the same log holds them."""
+_WHOLE = frozenset(f"{sign}{name}" for sign in ("", "U") for name in
+                  ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"))  # fmt: skip
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 _INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
 
 
@@ -199,7 +204,16 @@ def _value(kind: str, value: object) -> Scalar:
         raise ValueError("null")
     if kind == "BOOLEAN" and isinstance(value, str) and value.lower() in {"true", "false"}:
         return value.lower() == "true"
+    if isinstance(value, str) and not _is_spelled(kind, value):
+        raise ValueError("not as a number is written")
     return canonical(kind, value)
+
+
+def _is_spelled(kind: str, text: str) -> bool:
+    """Return False for a text that is not how a number is written: ``1e1`` may be a name."""
+    if kind in _WHOLE:
+        return _INTEGER.fullmatch(text) is not None
+    return not kind.startswith("DECIMAL") or _NUMBER.fullmatch(text) is not None
 
 
 def _array(kind: str, values: list[Scalar]) -> pa.Array:

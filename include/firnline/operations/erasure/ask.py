@@ -99,6 +99,7 @@ def ask(
         ending=ending,
         taken_ms=now,
         taken_by=run,
+        tables=tuple(each.name for each in asked),
         without=options.without,
         reference=options.reference,
     )
@@ -106,7 +107,7 @@ def ask(
     return AskReport(
         request=request,
         secret=secret,
-        tables=tuple(each.name for each in asked),
+        tables=request.tables,
         unstated=tuple(each.name for each in tables if each.person is None),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from firnline.arguments import typed
 from firnline.errors import UsageError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.erase.bundle import check_free, write
@@ -41,6 +42,7 @@ class Erasures:
     erases: Erases
     """Erases a batch from a table."""
 
+    @typed
     def ask(
         self,
         keys: Path | str,
@@ -91,6 +93,7 @@ class Erasures:
         plan, closed = settle(self.people, self._identity())
         return carry_out(self.people, plan, closed, self.erases)
 
+    @typed
     def withdraw(self, request: str, why: str) -> Closed:
         """Close a request without carrying it out; its keys are deleted.
 
@@ -98,6 +101,7 @@ class Erasures:
         """
         return withdraw(self.people, request, why, self._identity())
 
+    @typed
     def bundle(self, request: str, folder: Path | str) -> tuple[Path, ...]:
         """Write what proves a request into a new folder. Returns the paths of the files.
 

@@ -12,7 +12,13 @@ from typing import TypeVar
 import msgspec
 
 from firnline.clock import Clock, SystemClock
-from firnline.errors import LogCorruptError, ObjectNotFoundError, StoreError, UsageError
+from firnline.errors import (
+    FirnlineError,
+    LogCorruptError,
+    ObjectNotFoundError,
+    StoreError,
+    UsageError,
+)
 from firnline.ids import UUID7, Ids, SystemIds
 from firnline.log.codec import UNREADABLE
 from firnline.operations.erase.asked import AskedKeys
@@ -38,6 +44,16 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Requests:
+    """All requests of a folder."""
+
+    standing: tuple[Standing, ...]
+    """Oldest first."""
+    unread: tuple[str, ...]
+    """Requests with an object that does not read, each with the reason and the next step."""
+
+
+@dataclass(frozen=True, slots=True)
 class RequestFolder:
     """An open folder of requests."""
 
@@ -48,12 +64,10 @@ class RequestFolder:
     ids: Ids
     access: StoreAccess | None = None
 
-    def standing(self) -> tuple[Standing, ...]:
-        """Return all requests, oldest first.
+    def requests(self) -> Requests:
+        """Return all requests; one that does not read keeps no other from it.
 
         Requests: a LIST for each 1,000 objects, a GET for each request and each that is closed.
-
-        Raises LogCorruptError: an object does not read.
         """
         found: dict[str, dict[str, RequestName]] = {}
         for meta in self.store.list(self.paths.folder):
@@ -63,19 +77,21 @@ class RequestFolder:
         asked = {each: names for each, names in found.items() if "request" in names}
         wanted = [self.paths.key(n) for names in asked.values() for n in _records(names)]
         data = dict(self.store.get_many(wanted))
-        return tuple(
-            Standing(
-                self._decoded(names["request"], data, Request),
-                self._decoded(names["closed"], data, Closed) if "closed" in names else None,
-                "keys" in names,
-            )
-            for _, names in sorted(asked.items())
-        )
+        standing, unread = list[Standing](), list[str]()
+        for _, names in sorted(asked.items()):
+            try:
+                request = self._decoded(names["request"], data, Request)
+                ended = self._decoded(names["closed"], data, Closed) if "closed" in names else None
+            except FirnlineError as error:
+                unread.append(f"{error.message}; {error.next_step}")
+            else:
+                standing.append(Standing(request, ended, "keys" in names))
+        return Requests(tuple(standing), tuple(unread))
 
     def one(self, request: str) -> Standing:
-        """Return a request. Requests: those of ``standing``. Raises UsageError: there is none."""
+        """Return a request. Requests: those of ``requests``. Raises UsageError: there is none."""
         if UUID7.fullmatch(request) is not None:
-            for each in self.standing():
+            for each in self.requests().standing:
                 if each.request.id == request:
                     return each
         raise UsageError(

@@ -189,8 +189,10 @@ def _hindered(request: Request, problem: UsageError) -> Step:
     if isinstance(problem, NoKeyError):
         return Step(request=request.id, state="no key")
     state: State = "held" if isinstance(problem, HeldKeysError) else "refused"
-    why = f"{problem.message}; {problem.next_step}"
-    return Step(request=request.id, state=state, why=why)
+    step = "withdraw it, and ask again with keys that fit"
+    if state == "held":
+        step = problem.next_step
+    return Step(request=request.id, state=state, why=f"{problem.message}; {step}")
 
 
 def _erases(base: Base, requests: Sequence[Request]) -> dict[str, Step]:
@@ -209,9 +211,10 @@ def _erases(base: Base, requests: Sequence[Request]) -> dict[str, Step]:
 
 
 def _certificates(table: Table, requests: Sequence[Request]) -> Iterator[Certificate]:
-    """Yield the certificates since the oldest request, without those of unread parts, newest first.
+    """Yield the certificates since the oldest request that count, newest first.
 
-    An erase that could not read a part has left keys: the request is erased again.
+    An erase that could not read a part has left keys, and so has one by other columns: the request
+    is erased again.
     """
     if not requests:
         return
@@ -224,8 +227,14 @@ def _certificates(table: Table, requests: Sequence[Request]) -> Iterator[Certifi
             "waiting": table.paths.certificate(listed.id),
         }.get(listed.status)
         certificate = None if key is None else read(table, key)
-        if certificate is not None and not certificate.failed:
+        if certificate is not None and _is_of(certificate, table):
             yield certificate
+
+
+def _is_of(certificate: Certificate, table: Table) -> bool:
+    """Return True for an erase of all parts, by the columns that identify a person now."""
+    now = {fold_name(name) for name in table.settings.person or ()}
+    return not certificate.failed and {fold_name(name) for name in certificate.columns} == now
 
 
 def _step_of(certificate: Certificate, request: str, wait: int, now_ms: int) -> Step:

@@ -39,6 +39,7 @@ def taken_page(data: Mapping[str, Any]) -> Page:
 def plan_page(data: Mapping[str, Any]) -> Page:
     """Return the page of open requests, and of what a run would erase."""
     page, now = Page(), data["now_ms"]
+    _add_unread(page, data)
     if not data["requests"]:
         page.conclusion(f"No request is open; {number(data['closed'])} are closed.")
         return page
@@ -97,14 +98,17 @@ def report_page(data: Mapping[str, Any]) -> Page:
     for each in data["tables"]:
         if each["problem"]:
             page.line(f"{each['table']}: {each['problem']}.")
+    _add_unread(page, data)
+    for why in data["waiting"]:
+        page.line(f"{why}.")
     if data["closed"]:
         page.line(f"Closed, with its keys deleted: {some(data['closed'])}.")
     if data["overdue"]:
         page.line(f"Overdue: {some(data['overdue'])}.")
     _add_unstated(page, data["unstated"])
     rows = sum(each["rows"] for each in data["tables"])
-    failed = sum(bool(each["problem"]) for each in data["tables"])
-    erased = f"{counted(rows, 'row')} erased from {counted(len(data['tables']) - failed, 'table')}"
+    erasing = [each for each in data["tables"] if each["rows"]]
+    erased = f"{counted(rows, 'row')} erased from {counted(len(erasing), 'table')}"
     left = f"{counted(data['open'], 'request')} open"
     page.conclusion(f"{erased}, {counted(len(data['closed']), 'request')} closed, {left}.")
     return page
@@ -129,6 +133,11 @@ def _table_row(each: Mapping[str, Any]) -> list[str]:
 def _erased_row(each: Mapping[str, Any]) -> list[str]:
     count = number(len(each["requests"]))
     return [each["table"], count, number(each["rows"]), each["certificate"] or "-"]
+
+
+def _add_unread(page: Page, data: Mapping[str, Any]) -> None:
+    for why in data["unread"]:
+        page.line(f"{why}.")
 
 
 def _add_unstated(page: Page, tables: list[str]) -> None:

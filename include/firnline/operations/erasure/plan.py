@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from firnline.operations.erasure.folder import Standing
+from firnline.operations.erasure.folder import Requests
 from firnline.operations.erasure.look import DONE, TableLook
 from firnline.operations.erasure.record import ErasedTable, Request
 from firnline.settings.erasure import ErasureSettings
@@ -68,6 +68,8 @@ class ErasurePlan:
     tables: tuple[TableLook, ...]
     unstated: tuple[str, ...]
     """Tables of which nobody has said whether they have rows of people (``person``)."""
+    unread: tuple[str, ...]
+    """Requests that do not read, each with the reason."""
     closed: int
     """Requests that are closed already."""
 
@@ -94,18 +96,25 @@ class ErasurePlan:
             "tables": [msgspec.to_builtins(each) for each in self.tables],
             "batches": len(self.batches),
             "unstated": list(self.unstated),
+            "unread": list(self.unread),
             "closed": self.closed,
         }
 
 
-def by_urgency(standing: Iterable[Standing]) -> tuple[Request, ...]:
+_GONE = (
+    "it was taken for this table, which the settings do not have any more as one with rows of "
+    "people; bring it back, or withdraw the request"
+)
+
+
+def by_urgency(found: Requests) -> tuple[Request, ...]:
     """Return the open requests, those that are due first before the others."""
-    found = (each.request for each in standing if each.closed is None)
-    return tuple(sorted(found, key=lambda request: (request.due_ms, request.id)))
+    open_still = (each.request for each in found.standing if each.closed is None)
+    return tuple(sorted(open_still, key=lambda request: (request.due_ms, request.id)))
 
 
 def plan_erasure(
-    standing: Sequence[Standing],
+    found: Requests,
     looks: Sequence[TableLook],
     unstated: Sequence[str],
     settings: ErasureSettings,
@@ -114,7 +123,7 @@ def plan_erasure(
     """Put together how far all requests are.
 
     Args:
-        standing: all requests of the folder.
+        found: all requests of the folder.
         looks: at the tables with rows of people.
         unstated: names of the tables that do not say.
         settings: the section ``erasure``.
@@ -122,10 +131,11 @@ def plan_erasure(
     """
     return ErasurePlan(
         now_ms=now_ms,
-        requests=tuple(_open(each, looks, settings, now_ms) for each in by_urgency(standing)),
+        requests=tuple(_open(each, looks, settings, now_ms) for each in by_urgency(found)),
         tables=tuple(looks),
         unstated=tuple(sorted(unstated)),
-        closed=sum(each.closed is not None for each in standing),
+        unread=found.unread,
+        closed=sum(each.closed is not None for each in found.standing),
     )
 
 
@@ -133,7 +143,12 @@ def _open(
     request: Request, looks: Sequence[TableLook], settings: ErasureSettings, now_ms: int
 ) -> Open:
     erased, complete, left, why, ripe = [], [], [], [], []
+    for name in sorted({*request.tables} - {each.table for each in looks}):
+        left.append(name)
+        why.append(f"{name}: {_GONE}")
     for look in looks:
+        if look.table in request.without:
+            continue
         step = look.step(request.id)
         if step is None or step.state not in DONE:
             left.append(look.table)

@@ -30,6 +30,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken_ms: int
     """When it was written, unix ms."""
     taken_by: RunIdentity
+    tables: tuple[str, ...] = ()
+    """Tables from which it is to be erased, by the settings of when it was taken."""
     without: tuple[str, ...] = ()
     """Tables that whoever took it left out."""
     reference: str = ""

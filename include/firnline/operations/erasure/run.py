@@ -15,7 +15,7 @@ from firnline.log.txn_file import RunIdentity
 from firnline.operations.at_once import at_once
 from firnline.operations.erase.attempt import try_certificate
 from firnline.operations.erase.run import EraseReport
-from firnline.operations.erasure.folder import RequestFolder, Standing
+from firnline.operations.erasure.folder import RequestFolder, Requests
 from firnline.operations.erasure.look import TableLook, erase_options, look_at_table
 from firnline.operations.erasure.plan import ErasurePlan, Open, by_urgency, plan_erasure
 from firnline.operations.erasure.record import Closed
@@ -48,9 +48,16 @@ class People:
 
     @property
     def unstated(self) -> tuple[str, ...]:
-        """Return the tables that do not say, with those whose settings have mistakes."""
-        silent = (t.name for t in self.settings.tables.values() if t.person is None)
-        return (*silent, *(each.name for each in self.settings.unusable))
+        """Return the tables that do not say."""
+        return tuple(t.name for t in self.settings.tables.values() if t.person is None)
+
+    @property
+    def broken(self) -> tuple[TableLook, ...]:
+        """Return the tables whose settings have mistakes, or do not read: they may have people."""
+        return tuple(
+            TableLook(table=each.name, columns=(), unread=each.error.headline)
+            for each in self.settings.unusable
+        )
 
 
 class ErasedFrom(Report, frozen=True, kw_only=True):
@@ -75,12 +82,17 @@ class ErasureReport(Report, frozen=True, kw_only=True):
     open: int
     """Requests that are still open."""
     overdue: tuple[str, ...]
+    waiting: tuple[str, ...]
+    """What is in the way of requests that are open, a sentence for each and table."""
     unstated: tuple[str, ...]
+    unread: tuple[str, ...]
+    """Requests that do not read, each with the reason."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Return the failures, a sentence for each table."""
-        return tuple(f"{each.table}: {each.problem}" for each in self.tables if each.problem)
+        """Return the failures, a sentence for each table and request."""
+        failed = (f"{each.table}: {each.problem}" for each in self.tables if each.problem)
+        return (*failed, *self.unread)
 
 
 class ErasureFailedError(RunFailedError):
@@ -88,8 +100,9 @@ class ErasureFailedError(RunFailedError):
 
     def __init__(self, report: ErasureReport) -> None:
         failed = [each.table for each in report.tables if each.problem]
+        what = some(failed) if failed else "tables of requests that do not read"
         super().__init__(
-            f"{some(failed)} may hold rows of people still",
+            f"{what} may hold rows of people still",
             next_step="see the reasons above, and run it again",
         )
         self.report = report
@@ -98,13 +111,12 @@ class ErasureFailedError(RunFailedError):
 def look(people: People, looked: Callable[[TableLook], object] = lambda _: None) -> ErasurePlan:
     """Return how far all requests are; nothing is written.
 
-    Requests: those of ``folder.standing``, and for each table of ``look.look_at_table``.
+    Requests: those of ``folder.requests``, and for each table of ``look.look_at_table``.
 
-    Raises:
-        StoreError, LogCorruptError: the folder cannot be read. What is wrong with one table is in
-            the plan.
+    Raises StoreError: the folder cannot be read. What is wrong with one table or request is in the
+    plan.
     """
-    return _looked(people, people.folder.standing(), looked)
+    return _looked(people, people.folder.requests(), looked)
 
 
 def settle(people: People, run: RunIdentity) -> tuple[ErasurePlan, tuple[str, ...]]:
@@ -118,13 +130,13 @@ def settle(people: People, run: RunIdentity) -> tuple[ErasurePlan, tuple[str, ..
     Raises: as ``look``.
     """
     folder = people.folder
-    standing = folder.standing()
-    for ended in standing:
+    found = folder.requests()
+    for ended in found.standing:
         if ended.closed is not None and ended.has_keys:
             folder.forget(ended.request.id)  # of a run that died after the end was written
-    plan = _looked(people, standing)
+    plan = _looked(people, found)
     if _complete(people, plan, run):
-        plan = _looked(people, standing)
+        plan = _looked(people, found)
     done = [each for each in plan.requests if each.to_close and people.names]
     for each in done:
         folder.close(_closed(people, each, run))
@@ -151,7 +163,9 @@ def carry_out(
         closed=tuple(closed),
         open=len(plan.requests),
         overdue=tuple(each.request.id for each in plan.requests if each.overdue),
+        waiting=tuple(f"{named(each)}, {why}" for each in plan.requests for why in each.why),
         unstated=plan.unstated,
+        unread=plan.unread,
     )
     if report.problems:
         raise ErasureFailedError(report)
@@ -180,18 +194,18 @@ def batch_of(people: People, look: TableLook, plan: ErasurePlan) -> EraseOptions
 
 def _looked(
     people: People,
-    standing: Sequence[Standing],
+    found: Requests,
     looked: Callable[[TableLook], object] = lambda _: None,
 ) -> ErasurePlan:
-    requests = by_urgency(standing)
+    requests = by_urgency(found)
 
     def one(name: str) -> TableLook:
         return look_at_table(people.opens(name), people.folder, requests)
 
     names = people.names if requests else ()
     looks = at_once(names, one, people.settings.fleet.concurrency, looked)
-    now = people.folder.clock.now_ms()
-    return plan_erasure(standing, looks, people.unstated, people.settings.erasure, now)
+    now, tables = people.folder.clock.now_ms(), [*looks, *people.broken]
+    return plan_erasure(found, tables, people.unstated, people.settings.erasure, now)
 
 
 def _complete(people: People, plan: ErasurePlan, run: RunIdentity) -> bool:
@@ -241,11 +255,16 @@ def _erased(people: People, look: TableLook, plan: ErasurePlan, erases: Erases) 
 def overdue_text(found: Iterable[Open], now_ms: int) -> str:
     """Return the sentence of an alert, which names requests and no key."""
     each = [
-        f"{one.request.reference or one.request.id} is {clock_text(one.request.due_ms, now_ms)}, "
+        f"{named(one)} is {clock_text(one.request.due_ms, now_ms)}, "
         f"{counted(len(one.left), 'table')} to go"
         for one in found
     ]
     return f"{counted(len(each), 'request')} of erasure: {'; '.join(each)}"
+
+
+def named(one: Open) -> str:
+    """Return what a request is called for people."""
+    return one.request.reference or one.request.id
 
 
 def clock_text(due_ms: int, now_ms: int) -> str:

@@ -36,7 +36,10 @@ def evolved(
     for position, column in enumerate(named):
         if fold_name(column) in map(fold_name, named[:position]):
             raise UsageError(f"column {column!r} is named twice", next_step="name it once")
-    Held.of(snapshot).refuse_columns("the change is of", named)
+    held = Held.of(snapshot)
+    held.refuse_columns("the change is of", named)
+    if evolution.drop:
+        held.refuse_loss("a drop of columns")
     schema = {fold_name(name): name for name in snapshot.schema}
     return tuple(_targets(snapshot, settings, evolution, schema))
 

@@ -107,3 +107,21 @@ def test_no_error_tells_a_key() -> None:
         with pytest.raises(UsageError) as raised:
             keys_of([column], [(value,)])
         assert str(value) not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e1", "7.0", "5.", "1_000", "+7", " 7", "0x7", "\u0661\u0660", ""]
+)
+def test_a_text_is_a_number_only_if_it_is_written_as_one(text: str) -> None:
+    for column, schema in (("i", SCHEMA), ("u", {"u": "UBIGINT"})):
+        with pytest.raises(UsageError, match="nothing that column"):
+            keys_of([column], [(text,)], schema)
+    assert keys_of(["s"], [(text,)]).keys == ((text,),)
+
+
+def test_whole_numbers_and_decimals_may_be_texts() -> None:
+    assert keys_of(["i"], [("-7",), ("007",)]).keys == ((-7,), (7,))
+    decimals = {"d": "DECIMAL(9,2)"}
+    assert keys_of(["d"], [("1.50",)], decimals).keys == keys_of(["d"], [("1.5",)], decimals).keys
+    with pytest.raises(UsageError, match="nothing that column"):
+        keys_of(["d"], [("1e1",)], decimals)

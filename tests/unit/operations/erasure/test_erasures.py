@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,23 @@ def test_a_request_from_file_to_bundle(settings: Path) -> None:
 def test_a_time_that_is_none_is_refused(settings: Path) -> None:
     with pytest.raises(UsageError, match="received 'yesterday' is not a time"):
         firnline.erasures(settings).ask(settings.parent / "keys.csv", received="yesterday")
+
+
+def test_arguments_of_other_types_are_refused_before_anything_is_written(settings: Path) -> None:
+    place = settings.parent
+    api: Any = firnline.erasures(settings)
+    calls: list[Callable[[], object]] = [
+        lambda: api.ask(place / "keys.csv", reference=4711),
+        lambda: api.ask(place / "keys.csv", without="orders"),
+        lambda: api.ask(place / "keys.csv", received=5),
+        lambda: api.ask(5),
+        lambda: api.withdraw(5, "x"),
+        lambda: api.bundle("x", 5),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError):
+            call()
+    assert not (place / "requests").exists()
 
 
 def test_a_bundle_goes_into_a_new_folder(settings: Path) -> None:

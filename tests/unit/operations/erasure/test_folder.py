@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from firnline.errors import LogCorruptError, StoreError, UsageError
+from firnline.errors import StoreError, UsageError
 from firnline.operations.erasure.folder import open_folder
 from firnline.operations.erasure.record import Closed
+from firnline.operations.erasure.run import ErasureFailedError
 from firnline.paths import RequestName, RequestPaths
 from firnline.settings.erasure import ErasureSettings
 from firnline.store.base import Deleted
@@ -29,16 +30,21 @@ def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
     town = shop(tmp_path)
     town.ask("customer_id,email\n1,p1@x.y\n")
     (tmp_path / "requests/README.txt").write_text("ours")
-    assert len(town.folder.standing()) == 1
+    assert len(town.folder.requests().standing) == 1
 
 
-def test_a_request_that_does_not_read_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_request_that_does_not_read_is_told_and_keeps_no_other_from_it(tmp_path: Path) -> None:
     town = shop(tmp_path)
     town.ask("customer_id,email\n1,p1@x.y\n")
     (path,) = (tmp_path / "requests").glob("*.request.json")
     path.write_text("{")
-    with pytest.raises(LogCorruptError, match=path.name):
-        town.look()
+    other = town.ask("customer_id,email\n2,p2@x.y\n").request.id
+    plan = town.look()
+    assert ([each.request.id for each in plan.requests], len(plan.unread)) == ([other], 1)
+    assert path.name in plan.unread[0]
+    with pytest.raises(ErasureFailedError, match="requests that do not read"):
+        town.run()
+    assert town.rows("orders", "n") == [0, 1, 3, 4, 5]
 
 
 def test_the_end_that_was_written_first_stands(tmp_path: Path) -> None:

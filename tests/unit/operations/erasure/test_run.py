@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from firnline.errors import StoreUnavailableError, UsageError
+from firnline.errors import SettingsError, StoreUnavailableError, UsageError
 from firnline.operations.erase.certificate import list_certificates, read
 from firnline.operations.erasure.plan import ErasurePlan
 from firnline.operations.erasure.run import (
@@ -20,6 +21,7 @@ from firnline.operations.erasure.run import (
 from firnline.operations.hold.run import run_hold
 from firnline.operations.operation import Work, decided
 from firnline.operations.options import HoldOptions
+from firnline.settings.broken import BrokenTable
 from firnline.table import Table
 from tests.support.people import DAY, RUN, look_of, shop
 from tests.support.world import Crashed, Fault
@@ -175,6 +177,65 @@ def test_an_erase_that_fails_is_told_and_the_others_are_done(tmp_path: Path) -> 
     assert town.rows("orders", "n") == [0, 2, 3, 4, 5]
     # Its certificate names parts that were not read: the request waits for an erase of all.
     assert [each.table for each in town.look().batches] == ["mails"]
+
+
+def test_a_table_whose_settings_break_or_vanish_keeps_its_requests_open(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    mails = town.tables.pop("mails")
+    (found,) = town.look().requests
+    assert found.left == ("mails", "orders")
+    assert "bring it back" in found.why[0]
+    town.run()
+    town.wait()
+    assert town.run().closed == ()
+    town.tables["mails"] = mails
+    broken = BrokenTable("mails", SettingsError("a typo", next_step="correct it"), {})
+    settings = replace(town.settings, broken={"mails": broken})
+    people = replace(town.people, settings=settings)
+    _, closed = settle(people, RUN)
+    assert closed == ()
+    town.run()
+    town.wait()
+    assert len(town.run().closed) == 1
+    assert town.rows("mails", "n") == [0, 2, 3, 4, 5]
+
+
+def test_an_erase_by_other_columns_than_those_of_a_person_now_does_not_count(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    town.append("orders", customer_id=[9], email=["p1@x.y"], n=[9])
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    town.run()
+    town.tables["orders"] = {"person": ["email"]}
+    town.wait()
+    assert town.run().closed == ()
+    assert town.rows("orders", "n") == [0, 2, 3, 4, 5]
+
+
+def test_a_table_that_was_left_out_need_not_be_there(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.tables["mails"] = {"person": ["email"], "root": "unused"}
+    (tmp_path / "mails").rename(tmp_path / "away")
+    town.tables["mails"].pop("root")
+    taken = town.ask("customer_id\n1\n", without=("mails",)).request.id
+    town.run()
+    town.wait()
+    assert town.run().closed == (taken,)
+
+
+def test_parts_that_a_later_legal_hold_keeps_keep_the_certificate_open(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    town.run()
+    hold(town.open("orders"), "late", "customer_id = 1")
+    before = set((tmp_path / "orders/_data").rglob("*.parquet"))
+    town.wait()
+    report = town.run()
+    assert report.closed == ()
+    assert set((tmp_path / "orders/_data").rglob("*.parquet")) == before
+    assert "orders: not certified yet" in report.waiting[0]
 
 
 def test_a_withdrawn_request_is_not_carried_out_and_its_keys_go(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ from firnline.operations.schema.lazy import run_lazily
 from firnline.operations.update.run import run_update
 from firnline.state.history import history
 from firnline.state.holds import Held
+from firnline.state.snapshot import read_snapshot
 from tests.support.log_tables import snapshot
 from tests.support.reading import visible_rows
 from tests.support.world import SetClock, World, make_world
@@ -345,6 +346,12 @@ def _drop_column(world: World, _: Path) -> object:
     return run_lazily(Work(world.table, RUN), LazyOptions(evolution=Evolution(drop=("c",))))
 
 
+def _drop_another_column(world: World, _: Path) -> object:
+    others = [name for name in read_snapshot(world.store, world.table.paths).schema if name != "c"]
+    evolution = Evolution(drop=(others[-1],))
+    return run_lazily(Work(world.table, RUN), LazyOptions(evolution=evolution))
+
+
 def _downgrade(world: World, scratch: Path) -> object:
     return run_downgrade(work(world, scratch), DowngradeOptions())
 
@@ -363,6 +370,7 @@ REFUSED: dict[str, Callable[[World, Path], object]] = {
     "replace": _replace,
     "rename": _rename,
     "drop of the column": _drop_column,
+    "drop of another column": _drop_another_column,
     "downgrade": _downgrade,
 }
 
