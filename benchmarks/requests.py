@@ -36,9 +36,7 @@ def lay_out_all(place: Path, files: list[Path], tables: int, requests: int, peop
         text += f"  t{number:02}: {{root: '{root}', person: [user_id]}}\n"
     (place / "tables.yaml").write_text(text)
     for number in range(requests):
-        users = (
-            (number * people + each) * 1_000_003 % _USERS for each in range(people)
-        )
+        users = ((number * people + each) * 1_000_003 % _USERS for each in range(people))
         lines = "".join(f"{user}\n" for user in users)
         (place / f"keys-{number}.csv").write_text(f"user_id\n{lines}")
 
