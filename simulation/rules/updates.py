@@ -25,14 +25,16 @@ def _new_values_are_not_looked_at() -> None:
 
 
 def _other_tries_are_unknown() -> None:
-    put(update, "of_other_tries", lambda *_: [])
+    put(update, "of_other_tries", lambda *_, **__: [])
 
 
 def _earlier_tries_alone() -> None:
     real = update.__dict__["of_other_tries"]
 
-    def found(table: Any, run: Any, first_try: int, op: str) -> Any:
-        return [] if run.try_number <= first_try else real(table, run, first_try, op)
+    def found(table: Any, run: Any, first_try: int, op: str, *, again: bool) -> Any:
+        if run.try_number <= first_try:
+            return []
+        return real(table, run, first_try, op, again=again)
 
     put(update, "of_other_tries", found)
 

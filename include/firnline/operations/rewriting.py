@@ -336,7 +336,9 @@ def _in_log(table: Table, hidden: Collection[str], failure: Failure) -> None:
     _LOG.error("%s", failure)
 
 
-def of_other_tries(table: Table, run: RunIdentity, first_try: int, op: str) -> list[TxnHeader]:
+def of_other_tries(
+    table: Table, run: RunIdentity, first_try: int, op: str, *, again: bool
+) -> list[TxnHeader]:
     """Return what other tries of this execution of a run have committed, the newest first.
 
     The first try looks, too: it may have slept until a retry has committed.
@@ -349,13 +351,17 @@ def of_other_tries(table: Table, run: RunIdentity, first_try: int, op: str) -> l
         run: this try.
         first_try: the first try of this execution; 0: every try does all of it.
         op: the operation.
+        again: the try plans again, as a try that was given up may have committed beside it.
     """
     if not first_try or not run.run_id:
         return []
+    # Of a first try only its retries count: under its own number the run may have been done before,
+    # and is to be done again.
+    least = first_try if again or run.try_number > first_try else run.try_number + 1
     return [
         header
         for header in history(table, _TRANSACTIONS)
-        if header.op == op and header.run.is_run_of(run) and header.run.try_number >= first_try
+        if header.op == op and header.run.is_run_of(run) and header.run.try_number >= least
     ]
 
 

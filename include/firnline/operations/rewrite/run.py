@@ -160,7 +160,8 @@ class _Run:
     def _left(self, base: Base) -> frozenset[str] | None:
         """Return the partitions to plan, without those another try has done; None for all."""
         first, only = self.options.first_try, self.only
-        earlier = of_other_tries(self.table, self.runner.identity, first, OP)
+        again = self.runner.replans > 0
+        earlier = of_other_tries(self.table, self.runner.identity, first, OP, again=again)
         if not earlier:
             return only
         done = {partition for header in earlier for partition in header.partitions}

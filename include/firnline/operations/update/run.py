@@ -135,8 +135,8 @@ class _Run:
 
     def plan(self, base: Base) -> RewritePlan:
         """Plan; nothing where another try of the run has committed."""
-        first = self.options.first_try
-        earlier = of_other_tries(base.table, self.runner.identity, first, OP)
+        first, again = self.options.first_try, self.runner.replans > 0
+        earlier = of_other_tries(base.table, self.runner.identity, first, OP, again=again)
         if not earlier:
             return make_plan(base.table, base.snapshot, self.options)
         done = earlier[0]
