@@ -17,7 +17,7 @@ def _taken_by_deletes() -> None:
 
 
 def _dead_are_not_held() -> None:
-    put(plan_cleanup, "_under_hold", lambda *_: frozenset())
+    put(plan_cleanup, "dead_under_hold", lambda *_: frozenset())
 
 
 def _dated_by_clocks() -> None:

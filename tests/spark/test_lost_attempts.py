@@ -58,7 +58,8 @@ class Merge:
 
     def __post_init__(self) -> None:
         self.pool = ThreadPoolExecutor(1)
-        self.table = opened(StoreRoot("file", f"file://{self.folder}/store"))
+        root = StoreRoot("file", f"file://{self.folder}/store")
+        self.table = opened(root, sort_by=["w desc"])
         appender = Appender(self.table)
         for part in range(PARTS):
             for day in range(DAYS):

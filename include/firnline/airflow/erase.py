@@ -29,8 +29,8 @@ from firnline.airflow.runs import run_identity
 from firnline.airflow.tasks import ReportRun
 from firnline.airflow.work import SparkWork
 from firnline.errors import UsageError
+from firnline.operations.asked import AskedKeys, asked_of
 from firnline.operations.dag_ids import ERASE_PERSON
-from firnline.operations.erase.asked import AskedKeys, asked_of
 from firnline.operations.hidden import shown_partition
 from firnline.operations.options import EraseOptions
 from firnline.operations.registry import CLEANUP, ERASE

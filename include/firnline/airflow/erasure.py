@@ -1,6 +1,6 @@
 """Requests of erasure under Airflow: look, ask once for all tables, start an erase of each.
 
-``graphs.erase_person`` creates the DAG. The erases are runs of the DAG ``erase``, each under the
+``graphs.people`` creates the DAG. The erases are runs of the DAG ``erase``, each under the
 lock of its table; they take the approval of the run that has started them. No key appears here.
 """
 

@@ -127,10 +127,10 @@ def make_for_all_tables(jobs: Path, told: Told = NOTHING) -> None:
         _refuse_twice(FLEET)
         fleet_merge.make(settings, overrides(None, None, told))
     if (erasure := erasure_to_run()) is not None:
-        from firnline.airflow.graphs import erase_person
+        from firnline.airflow.graphs import people
 
         _refuse_twice(ERASE_PERSON)
-        erase_person.make(erasure, overrides(None, None, told))
+        people.make(erasure, overrides(None, None, told))
 
 
 def make_of_single_tables(jobs: Path, file: Path | None, told: Told = NOTHING) -> None:

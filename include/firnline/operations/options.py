@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from firnline.operations.asked import AskedKeys, asked_of
 from firnline.operations.common_options import DryRun, Mode, Partitions, partitions
-from firnline.operations.erase.asked import AskedKeys, asked_of
 from firnline.operations.fields import Option, OwnCheck
 from firnline.operations.import_options import (
     ImportOptions as ImportOptions,  # noqa: PLC0414 - with the options of all operations

@@ -40,7 +40,8 @@ commands.add_typer(
     group, name="erasure", help="Requests of people to be erased, from all tables at once."
 )
 RequestArgument = Annotated[
-    str, typer.Argument(metavar="REQUEST", help="Id of a request, as `firnline erasure` lists it.")
+    str,
+    typer.Argument(metavar="REQUEST", help="Id of a request, as `firnline erasure show` lists it."),
 ]
 
 

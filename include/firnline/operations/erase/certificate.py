@@ -18,7 +18,7 @@ from firnline.log.codec import UNREADABLE
 from firnline.log.erases import EraseLink
 from firnline.log.txn_file import RunIdentity
 from firnline.next_steps import RESTORE_OR_MOVE
-from firnline.operations.erase.asked import Asked
+from firnline.operations.asked import Asked
 from firnline.paths import COMPLETE_SUFFIX, KEYS_SUFFIX, PLAN_SUFFIX
 from firnline.state.history import Head
 from firnline.store.create import create

@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
-from firnline.operations.erase.asked import AskedKeys
+from firnline.operations.asked import AskedKeys
 from firnline.operations.erase.keys import (
     MAX_KEY_BYTES,
     MAX_KEYS,

@@ -24,7 +24,7 @@ OUTSIDE_FILE = "outside.txt"
 def bundle_of(people: People, request: str) -> dict[str, bytes]:
     """Return the files of a bundle by their paths: ``flights/verify_table.py``.
 
-    Requests: those of ``folder.standing``; for each table of the request those of
+    Requests: those of ``RequestFolder.requests``; for each table of the request those of
     ``erase.bundle.bundle``, and while the request is open of ``look.look_at_table``.
 
     Raises UsageError: there is no such request, or it was erased nowhere yet.

@@ -21,7 +21,7 @@ from firnline.errors import (
 )
 from firnline.ids import UUID7, Ids, SystemIds
 from firnline.log.codec import UNREADABLE
-from firnline.operations.erase.asked import AskedKeys
+from firnline.operations.asked import AskedKeys
 from firnline.operations.erasure.record import Closed, Request
 from firnline.paths import RequestName, RequestPaths, Root
 from firnline.settings.erasure import ErasureSettings

@@ -111,7 +111,7 @@ class ErasureFailedError(RunFailedError):
 def look(people: People, looked: Callable[[TableLook], object] = lambda _: None) -> ErasurePlan:
     """Return how far all requests are; nothing is written.
 
-    Requests: those of ``folder.requests``, and for each table of ``look.look_at_table``.
+    Requests: those of ``RequestFolder.requests``, and for each table of ``look.look_at_table``.
 
     Raises StoreError: the folder cannot be read. What is wrong with one table or request is in the
     plan.
