@@ -208,7 +208,8 @@ class PlanErasure(BaseOperator):
     def _tell(settings: ErasureSettings, context: Context, plan: ErasurePlan) -> None:
         from firnline.operations.erasure.run import overdue_text
 
-        sentence = "; ".join([overdue_text(plan.urgent, plan.now_ms), *plan.unread])
+        late = [overdue_text(plan.urgent, plan.now_ms)] if plan.urgent else []
+        sentence = "; ".join([*late, *plan.unread])
         _LOG.warning(sentence)
         tell(settings.alerts, "erasure", {**context}, DUE, sentence)
 

@@ -56,14 +56,19 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
         UsageError: as ``key_set``; or the file is not there, does not read, has not the columns, or
             holds more than an erase takes.
     """
-    if not file.lower().endswith(_ENDINGS):
-        raise UsageError(
-            f"{file} is neither .parquet nor .csv", next_step="write the keys as one of them"
-        )
+    refuse_other_endings(file)
     with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
         path = _local(table, file, Path(folder))
         require_file(path, file)
         return key_set(columns, _rows(batches_of(path, file, columns), file), schema, file)
+
+
+def refuse_other_endings(file: str) -> None:
+    """Raise UsageError for a file that its name calls neither Parquet nor CSV."""
+    if not file.lower().endswith(_ENDINGS):
+        raise UsageError(
+            f"{file} is neither .parquet nor .csv", next_step="write the keys as one of them"
+        )
 
 
 def read_asked(

@@ -42,7 +42,7 @@ _INEXACT = ("FLOAT", "DOUBLE", "HUGEINT", "UHUGEINT")
 
 
 class NoKeyError(UsageError):
-    """What was given as keys has none for this table."""
+    """None of the given keys is one for this table."""
 
 
 @dataclass(frozen=True, slots=True)

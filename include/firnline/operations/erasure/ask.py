@@ -11,7 +11,7 @@ import msgspec
 
 from firnline.errors import UsageError, some
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase.key_files import batches_of, single_columns
+from firnline.operations.erase.key_files import batches_of, refuse_other_endings, single_columns
 from firnline.operations.erase.keys import MAX_KEYS, too_many
 from firnline.operations.erasure.folder import RequestFolder
 from firnline.operations.erasure.record import Request, file_digest
@@ -115,10 +115,7 @@ def ask(
 def _read(path: Path) -> tuple[Literal["csv", "parquet"], int, tuple[str, ...]]:
     """Return the kind of a file of keys, its rows, and the columns that have values."""
     shown, ending = str(path), path.suffix.lower().removeprefix(".")
-    if ending not in {"csv", "parquet"}:
-        raise UsageError(
-            f"{shown} is neither .parquet nor .csv", next_step="write the keys as one of them"
-        )
+    refuse_other_endings(shown)
     require_file(path, shown)
     if path.stat().st_size > MOST_BYTES:
         raise UsageError(

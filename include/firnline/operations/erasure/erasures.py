@@ -38,7 +38,7 @@ class Erasures:
 
     people: People
     by: str
-    """Who works with them: ``cli`` or ``python``, as the history names it."""
+    """Door that they are worked with by, as the history names it: ``cli`` or ``python``."""
     erases: Erases
     """Erases a batch from a table."""
 

@@ -62,7 +62,6 @@ class RequestFolder:
     store: Store
     clock: Clock
     ids: Ids
-    access: StoreAccess | None = None
 
     def requests(self) -> Requests:
         """Return all requests; one that does not read keeps no other from it.
@@ -180,4 +179,4 @@ def open_folder(
     root = Root.parse(settings.requests, source=True)
     clock = clock or SystemClock()
     store = open_store(settings.requests, access, clock=clock)
-    return RequestFolder(root, RequestPaths(root.prefix), store, clock, ids or SystemIds(), access)
+    return RequestFolder(root, RequestPaths(root.prefix), store, clock, ids or SystemIds())

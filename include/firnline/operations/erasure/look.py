@@ -1,8 +1,8 @@
-"""How far requests of erasure are in one table. Reads the log, certificates and keys only."""
+"""Look how far requests of erasure are in one table: reads the log, certificates and keys only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -41,7 +41,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     request: str
     state: State
     why: str = ""
-    """What is in the way, with the next step; empty: nothing."""
+    """Hindrance, with the next step; empty: none."""
     certificate: str | None = None
     ripe_ms: int | None = None
     """Time from which the certificate may be complete, unix ms; of those that wait."""
@@ -99,14 +99,6 @@ def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Reques
     except FirnlineError as error:
         why = f"{error.headline}; {error.next_step}"
         return TableLook(table=table.settings.name, columns=columns, unread=why)
-
-
-def erase_options(
-    look: TableLook, folder: RequestFolder, requests: Iterable[Request]
-) -> EraseOptions:
-    """Return the options of the erase of a batch."""
-    asked = (folder.keys_of(each) for each in requests if each.id in look.batch)
-    return EraseOptions(columns=look.columns, requests=tuple(asked))
 
 
 @dataclass(frozen=True, slots=True)

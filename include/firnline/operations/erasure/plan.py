@@ -1,4 +1,4 @@
-"""What is to be done about requests of erasure, over all tables: pure, and printable."""
+"""Plan the erasure of all requests from all tables: pure, and printable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Open:
     left: tuple[str, ...]
     """Tables that need something more."""
     why: tuple[str, ...]
-    """What is in the way, a sentence for each table."""
+    """Hindrances, a sentence for each table."""
     ripe_ms: int | None
     """Time from which the last of its certificates may be complete, unix ms; None: they may be by
     now, or none waits."""

@@ -16,7 +16,7 @@ from firnline.operations.at_once import at_once
 from firnline.operations.erase.attempt import try_certificate
 from firnline.operations.erase.run import EraseReport
 from firnline.operations.erasure.folder import RequestFolder, Requests
-from firnline.operations.erasure.look import TableLook, erase_options, look_at_table
+from firnline.operations.erasure.look import TableLook, look_at_table
 from firnline.operations.erasure.plan import ErasurePlan, Open, by_urgency, plan_erasure
 from firnline.operations.erasure.record import Closed
 from firnline.operations.options import EraseOptions
@@ -61,7 +61,7 @@ class People:
 
 
 class ErasedFrom(Report, frozen=True, kw_only=True):
-    """What came of one table."""
+    """Result of a run for one table."""
 
     table: str
     requests: tuple[str, ...]
@@ -74,7 +74,7 @@ class ErasedFrom(Report, frozen=True, kw_only=True):
 
 
 class ErasureReport(Report, frozen=True, kw_only=True):
-    """What a run has done."""
+    """Result of a run over all tables."""
 
     tables: tuple[ErasedFrom, ...]
     closed: tuple[str, ...]
@@ -189,7 +189,9 @@ def withdraw(people: People, request: str, why: str, run: RunIdentity) -> Closed
 
 def batch_of(people: People, look: TableLook, plan: ErasurePlan) -> EraseOptions:
     """Return the options of the erase of a table's batch."""
-    return erase_options(look, people.folder, (each.request for each in plan.requests))
+    requests = (each.request for each in plan.requests if each.request.id in look.batch)
+    asked = tuple(people.folder.keys_of(each) for each in requests)
+    return EraseOptions(columns=look.columns, requests=asked)
 
 
 def _looked(
