@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline.parquet.footers import is_safe
+from firnline.parquet.footers import are_safe
+from firnline.parquet.io import parse_footer, read_local_tail
 
 _FOOTERS_BYTES = 16 * 2**20
 """Bytes of all footers of a group at most, which are kept until their files are read."""
@@ -24,21 +25,23 @@ class NotHereError(Exception):
 
 
 def footers(paths: Iterable[Path]) -> Iterator[tuple[Path, pq.FileMetaData]]:
-    """Yield files with their footers, in their order.
+    """Yield files with their footers, in their order; another process parses them first.
 
     Raises:
         NotHereError: Arrow cannot parse one, or they are too large to be kept.
         PartUnreadableError: a file has none.
     """
+    tails: dict[Path, bytes] = {}
     size = 0
     for path in paths:
-        if not is_safe(path):
-            raise NotHereError
-        metadata = pq.read_metadata(path)
-        size += metadata.serialized_size
+        tails[path] = read_local_tail(path)
+        size += len(tails[path])
         if size > _FOOTERS_BYTES:
             raise NotHereError
-        yield path, metadata
+    if not are_safe(list(tails.values())):
+        raise NotHereError
+    for path, tail in tails.items():
+        yield path, parse_footer(str(path), tail)
 
 
 def decoded(column: pa.ChunkedArray, limit: int) -> pa.ChunkedArray | None:

@@ -40,6 +40,7 @@ from firnline.kernel.staging import InputError, put_down, stage, stage_keys, sta
 from firnline.kernel.task import KernelInput, KernelResult, KernelTask
 from firnline.kernel.visibility import NEEDS_PLACES, PLACE_COLUMNS
 from firnline.kernel.workplace import Workplace
+from firnline.parquet.footers import begin
 from firnline.parquet.join import Footer
 from firnline.parquet.part import WrittenPart
 from firnline.paths import TablePaths
@@ -163,6 +164,8 @@ class _Merge:
 
     def _by_database(self, held: Sequence[bytes]) -> KernelResult:
         task = self.task
+        if task.leaves_out:
+            begin()  # Arrow may do this one, and asks it for the footers
         if held:
             paths = put_down(held, self.folder)
         else:

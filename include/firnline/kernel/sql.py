@@ -12,6 +12,7 @@ from firnline.kernel.duckdb import Try, quote_text
 from firnline.kernel.inputs import Inputs, Staged, scan
 from firnline.kernel.task import KernelTask, Slice
 from firnline.kernel.visibility import goes, rank_in_key, stays, winners
+from firnline.parquet.encodings import DICTIONARY_SHARE
 from firnline.types.sql import fold_name, free_name, quote_name
 
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
@@ -20,8 +21,6 @@ from firnline.types.sql import fold_name, free_name, quote_name
 _FILE_NUMBER = "CAST(parse_filename(filename, true) AS INTEGER)"
 """Number of a row's file, which sorts in insertion order: staged files are named by it. A number
 instead of the name halves the time of ranking and joining rows by their places."""
-DICTIONARY_SHARE = 5
-"""DuckDB writes a dictionary of at most this fraction of a row group's rows, unless told."""
 _BYTES_PER_DISTINCT = 80
 """Bytes that DuckDB allocates per entry for an empty dictionary, whose limit is a power of 2.
 Measured as the smallest sufficient ``memory_limit``: 26 MB of BIGINT, 44 MB of UUID for 524,288."""

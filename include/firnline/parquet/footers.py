@@ -410,6 +410,11 @@ def are_safe(tails: Sequence[bytes]) -> bool:
     return answer == b"true"
 
 
+def begin() -> None:
+    """Start the child process, if there is none: it is ready once it is asked."""
+    _PROCESS.begin()
+
+
 def are_safe_here(request: SafetyRequest) -> bool:
     """Parse footers in this process, which a damaged one may abort."""
     from firnline.parquet.io import UNREADABLE, parse_footer
@@ -429,6 +434,11 @@ class _Process:
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._owner = 0
+
+    def begin(self) -> None:
+        """Start it without waiting for it."""
+        with self._lock:
+            self._start()
 
     def ask(self, message: bytes) -> tuple[bytes | None, int]:
         """Return the answer, or None and the return code of a process that the message aborted."""

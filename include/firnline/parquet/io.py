@@ -81,7 +81,7 @@ def read_local_footer(path: Path) -> pq.FileMetaData:
 
 
 def read_local_tail(path: Path) -> bytes:
-    """Read the end of a local file with its footer; errors as of ``read_local_footer``."""
+    """Read the footer of a local file, and its end; errors as of ``read_local_footer``."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -90,7 +90,8 @@ def read_local_tail(path: Path) -> bytes:
                 file.seek(start)
                 return file.read(length)
 
-            return tail_of(str(path), size, read, file.read(len(_MAGIC)))
+            tail = tail_of(str(path), size, read, file.read(len(_MAGIC)))
+            return tail[-_footer_bytes(str(path), tail, size, None) :]
     except OSError as error:
         raise PartUnreadableError(
             f"{path} cannot be read: {error.strerror}", next_step="check the path and permissions"

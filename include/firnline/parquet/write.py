@@ -28,6 +28,7 @@ from firnline.errors import (
 )
 from firnline.next_steps import REPORT_UNCHANGED
 from firnline.parquet.arrow_versions import refuse_changed
+from firnline.parquet.encodings import with_dictionaries
 from firnline.parquet.io import leaves_of
 from firnline.parquet.join import join_columns, read_footer, state
 from firnline.types.order import Order, SortColumn, order_of
@@ -231,6 +232,7 @@ class _Writing:
             rows.schema,
             compression="zstd",
             compression_level=self.compression_level,
+            use_dictionary=list(with_dictionaries(rows.slice(0, self.row_group_rows))),
             write_page_index=self.rows.num_rows >= _PAGE_INDEX_ROWS,
             write_statistics=_with_bounds(rows),
             sorting_columns=sorting,

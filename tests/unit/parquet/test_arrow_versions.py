@@ -60,3 +60,13 @@ def test_uuid_and_json_are_read_as_such(tmp_path: Path) -> None:
     assert arrow_schema(pq.read_metadata(path)).types == kinds
     assert [batch.schema.types for batch in read_files([path])] == [kinds]
     assert _of_parquet(path) == {"u": "UUID", "j": "JSON"}
+
+
+def test_rows_end_no_page(tmp_path: Path) -> None:
+    rows, options = pa.table({"n": range(50_000)}), arrow_versions.as_large_pages()
+    sizes = []
+    for more in ({}, options):
+        pq.write_table(rows, tmp_path / "x", write_page_index=True, use_dictionary=False, **more)
+        chunk = pq.read_metadata(tmp_path / "x").row_group(0).column(0)
+        sizes.append(chunk.total_compressed_size)
+    assert (sizes[1] < sizes[0]) == bool(options), "each page has a head"
