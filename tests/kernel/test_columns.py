@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from firnline.clock import SystemClock
 from firnline.cores import Cores
 from firnline.ids import SystemIds
-from firnline.kernel import columns, outputs
+from firnline.kernel import columns, outputs, proof
 from firnline.kernel.duckdb import never
 from firnline.kernel.merge import merge_in
 from firnline.kernel.task import BloomFilters, KernelResult, KernelTask, Source
@@ -460,6 +460,50 @@ def test_a_disk_that_is_full_is_named(group: Group, monkeypatch: pytest.MonkeyPa
     tables = numbers(), numbers(ROWS)
     task = group.task(group.put(*tables), from_arrow(tables[0].schema), sort=("id",))
     assert run(group, task).error_type == "ScratchFullError"
+
+
+@pytest.mark.parametrize("idle", [0, 3])
+@pytest.mark.parametrize("known", [(), (1,), (0, 1, 2)], ids=["none", "one", "all"])
+def test_inputs_are_proven_while_their_columns_are_read(
+    group: Group, known: tuple[int, ...], idle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [numbers(n * ROWS) for n in range(3)]
+    task = group.task(group.put(*tables), from_arrow(tables[0].schema), sort=("id",))
+    digests = [str(digest_of(each)) for each in tables]
+    inputs = tuple(
+        replace(each, digest=digests[n] if n in known else None)
+        for n, each in enumerate(task.inputs)
+    )
+    monkeypatch.setattr(proof.Proof, "_input", unexpected)
+    result = run(group, replace(task, inputs=inputs), idle)
+    assert result.error is None, result.error
+    assert result.parts[0].digest == str(digest_of(pa.concat_tables(tables)))
+
+
+def test_files_that_are_read_in_steps_are_proven_by_all_of_them(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "_BATCH_ROWS", 300)
+    monkeypatch.setattr(proof.Proof, "_input", unexpected)
+    tables = [nested(0), nested(ROWS)]
+    task = group.task(group.put(*tables), from_arrow(tables[0].schema), sort=("id",))
+    result = run(group, task, 1)
+    assert result.error is None, result.error
+    assert result.parts[0].digest == str(digest_of(pa.concat_tables(tables)))
+
+
+def test_a_marker_that_states_other_rows_is_found_while_others_are_read(group: Group) -> None:
+    tables = [numbers(n * ROWS) for n in range(2)]
+    task = group.task(group.put(*tables), from_arrow(tables[0].schema), sort=("id",))
+    wrong = replace(task.inputs[1], digest=str(digest_of(tables[0])))
+    result = run(group, replace(task, inputs=(task.inputs[0], wrong)), 1)
+    assert result.error_type == "RowsDifferError"
+    assert wrong.key in str(result.error)
+    assert result.parts == ()
+
+
+def unexpected(*_: object) -> Any:
+    raise AssertionError("a file is read once more for its proof")
 
 
 def test_a_row_that_is_written_wrong_is_found_on_however_many_cores(group: Group) -> None:

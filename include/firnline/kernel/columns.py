@@ -5,10 +5,11 @@ files, put into that order and encoded by itself, so that a wide table needs mem
 columns instead of for all rows, and columns are done side by side. Their pages are joined as bytes.
 The file is one that DuckDB could have written (``kernel.arrow_writer``).
 
-Memory: eight bytes a row for the order (twice while it is made), and the columns under way, twice:
-together at most half of ``kernel_memory``, on however many cores. Scratch holds the columns besides
-the output. Whatever does not fit, or Arrow cannot do, is left to DuckDB, errors of damaged inputs
-included: it says which one.
+Memory: eight bytes a row for the order (twice while it is made), 16 for the proof of rows whose
+markers state no digest, and the columns under way, twice: together at most half of
+``kernel_memory``, on however many cores. Scratch holds the columns besides the output. Whatever
+does not fit, or Arrow cannot do, is left to DuckDB, errors of damaged inputs included: it says
+which one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from firnline.kernel.arrow_writer import (
 )
 from firnline.kernel.duckdb import Try, tries
 from firnline.kernel.inputs import Inputs
+from firnline.kernel.proof import Reading
 from firnline.kernel.task import KernelTask
 from firnline.kernel.visibility import PLACE_COLUMNS
 from firnline.parquet.encodings import DICTIONARY_SHARE
@@ -71,6 +73,7 @@ class Columns:
         like: returns the footer of a file that DuckDB has written for this task.
         cores: lends idle cores.
         stop_if_asked: raises if the task was told to stop.
+        reading: takes all that is read, for the proof.
     """
 
     task: KernelTask
@@ -80,6 +83,7 @@ class Columns:
     like: Callable[[], Footer]
     cores: Cores
     stop_if_asked: Callable[[], None]
+    reading: Reading | None
 
     def merge(self, order: Callable[[], pa.Array] | None) -> bool:
         """Write the file; return False, and leave none, if DuckDB has to.
@@ -106,10 +110,11 @@ class Columns:
     def _write(self, plan: _Plan, order: Callable[[], pa.Array] | None) -> set[str]:
         """Write the columns to their files; return those that hold a NaN."""
         budget = int(self.task.memory * _MEMORY_SHARE) - plan.rows * _ORDER_BYTES
+        budget -= 0 if self.reading is None else self.reading.bytes
         if max(piece.bytes for piece in plan.pieces) > budget:
             raise NotHereError
         places = None if order is None else order()
-        writing = _Writing(self.task, plan, places, self.stop_if_asked)
+        writing = _Writing(self.task, plan, places, self.stop_if_asked, self.reading)
         # The largest first: small ones fill the memory and the time that is left.
         jobs = sorted(((each, each.bytes) for each in plan.pieces), key=lambda job: -job[1])
         return set().union(*side_by_side(jobs, writing.write, self.cores, budget))
@@ -173,10 +178,15 @@ class _Piece:
 
 
 def _plan(task: KernelTask, inputs: Inputs, folder: Path) -> _Plan:
-    """Return how the files are read and written. Raises NotHereError: Arrow cannot read them."""
+    """Return how the files are read and written.
+
+    Raises NotHereError: Arrow cannot read them, or sees other numbers of rows.
+    """
     table = to_arrow(dict(task.columns))
     types = dict(zip(table.names, table.types, strict=True))
     files = tuple(_file(path, metadata, types) for path, metadata in footers(inputs.rows_of))
+    if any(each.metadata.num_rows != inputs.rows_of[each.path] for each in files):
+        raise NotHereError
     how = tries(task.memory, task.threads)[0]
     sizes = {name: sum(each.bytes[name] for each in files) for name in table.names}
     by_bytes = how.row_group_bytes * inputs.rows // max(sum(sizes.values()), 1)
@@ -245,6 +255,7 @@ class _Writing:
     plan: _Plan
     order: pa.Array | None
     stop_if_asked: Callable[[], None]
+    reading: Reading | None
 
     def write(self, piece: _Piece) -> set[str]:
         """Write the columns of a piece to its file; return those that hold a NaN."""
@@ -263,17 +274,28 @@ class _Writing:
         left = piece.bytes
         for file in self.plan.files:
             self.stop_if_asked()
+            place = 0
             for batch in _batches(file, list(piece.columns)):
-                for name, held in chunks.items():
-                    values = _as(self.plan.types[name], batch.column(name))
-                    held.append(_without_useless_codes(values))
-                    left -= held[-1].nbytes
-                if left < 0:
+                values = [self._held(name, batch.column(name)) for name in piece.columns]
+                for held, each in zip(chunks.values(), values, strict=True):
+                    held.append(each)
+                    left -= each.nbytes
+                place += batch.num_rows
+                if left < 0 or place > file.metadata.num_rows:
                     raise NotHereError
+                if self.reading is not None:
+                    names = list(piece.columns)
+                    self.reading.add(
+                        file.path, place - batch.num_rows, pa.record_batch(values, names)
+                    )
         columns = {name: _together(held) for name, held in chunks.items()}
         if any(len(column) != self.plan.rows for column in columns.values()):
             raise NotHereError
         return columns
+
+    def _held(self, name: str, values: pa.Array) -> pa.Array:
+        """Return values of a column in the form in which they are held."""
+        return _without_useless_codes(_as(self.plan.types[name], values))
 
     def _in_order(self, read: dict[str, pa.ChunkedArray]) -> pa.Table:
         """Return the columns in the order of the output; nothing is left of what was read."""

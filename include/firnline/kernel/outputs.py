@@ -28,7 +28,7 @@ from firnline.kernel.inputs import Inputs, scan
 from firnline.kernel.moves import move
 from firnline.kernel.once import Once
 from firnline.kernel.pieces import sort_in_pieces
-from firnline.kernel.proof import Proof
+from firnline.kernel.proof import Proof, Reading
 from firnline.kernel.query.check import failed, in_brackets
 from firnline.kernel.query.process import QueryEndedError, QueryRequest, run_query
 from firnline.kernel.ranges import Range, Spreader
@@ -196,6 +196,7 @@ class Producer:
             if (whole := self._whole(inputs, types, order, count, metadata)) is not None:
                 outputs = (whole,)
             elif count:
+                self.proof.settle()
                 outputs = self._outputs(rows, count, codes, metadata, taken)
         if outputs is None:
             return Produced(0, 0, 0, 0, (), {}, in_place=True)
@@ -290,6 +291,7 @@ class Producer:
         stretches = stretches_of(task, inputs, lambda: form().schema)
         if not stretches:
             return None
+        self.proof.settle()
         others = [path for each in stretches if each.copied is None for path in each.paths]
         codes: Mapping[str, str] = {}
         if others:
@@ -340,10 +342,15 @@ class Producer:
         form = self._form(types)
         parts = copies_of(task, inputs, lambda: form().schema)
         if not parts:
-            if count and self._by_columns(inputs, order, count, path, pairs, form):
+            reading = self.proof.reading(inputs)
+            if count and self._by_columns(inputs, order, count, path, pairs, form, reading):
+                if reading is not None:
+                    self.proof.took(reading)
                 return self._finished(path, count)
+            self.proof.settle()
             moved = move(task, inputs, path, pairs, form, self.stop_if_asked)
             return self._finished(path, count) if moved else None
+        self.proof.settle()
         if (rest := others(inputs, parts)).rows:
             piece, own = self.folder / "rest.parquet", {"firnline.piece": "0"}
             if not move(task, rest, piece, own, form, self.stop_if_asked):
@@ -365,12 +372,13 @@ class Producer:
         path: Path,
         metadata: dict[str, str],
         form: Callable[[], Footer],
+        reading: Reading | None = None,
     ) -> bool:
         """Write the rows column by column; return False, without a file, if that cannot be."""
         task = self.task
         if not may_go_by_columns(task, inputs, self.cores):
             return False
-        group = Columns(task, inputs, path, metadata, form, self.cores, self.stop_if_asked)
+        group = Columns(task, inputs, path, metadata, form, self.cores, self.stop_if_asked, reading)
 
         def found() -> pa.Array:
             return places_in_order(self.connection.sql(order).to_arrow_table(), inputs)

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +29,9 @@ from firnline.kernel.task import KernelInput, KernelTask
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
 from firnline.types.sql import fold_name
 from firnline.units import counted
+
+_DIGEST_BYTES = 16
+"""Memory of a row whose columns are hashed apart."""
 
 
 @dataclass(slots=True)
@@ -54,11 +59,13 @@ class Proof:
     written: list[Digest | None] = field(default_factory=list)
     derived: Digest | None = None
     """Of the only output, by the markers of the inputs."""
+    later: Callable[[], Digest | None] | None = None
+    """Computes ``read``, which is not needed before the end."""
 
     def begin(
         self, inputs: Inputs, select: Callable[[Staged], str], gone: str | None, gone_rows: int
     ) -> None:
-        """Compute the digests of the inputs and of the rows that go.
+        """Compute the digest of the rows that go; that of the inputs waits for ``settle``.
 
         Args:
             inputs: the files.
@@ -80,7 +87,7 @@ class Proof:
                 if len(stated) == len(inputs.rows_of):
                     self.derived = total(stated.values())
             return
-        self.read = self._read(inputs, select)
+        self.later = partial(self._read, inputs, select)
         self.gone = NOTHING
         if gone_rows and gone is not None:
             self.gone, count = self._query(gone)
@@ -88,6 +95,29 @@ class Proof:
                 raise differ(
                     task, f"{counted(gone_rows, 'row')} were to go, and {count} were selected"
                 )
+
+    def settle(self) -> None:
+        """Compute the digest of the inputs, unless it is known: before any of them is used up.
+
+        Raises duckdb.Error: an input cannot be read.
+        """
+        if self.later is not None:
+            self.read, self.later = self.later(), None
+
+    def reading(self, inputs: Inputs) -> Reading | None:
+        """Return what whoever reads all columns of all files can compute the digest with.
+
+        None if it is known, or not wanted. ``took`` has it once all are read.
+        """
+        if self.later is None or self.task.slice is not None:
+            return None
+        stated = self._stated(inputs)
+        unknown = {path: rows for path, rows in inputs.rows_of.items() if path not in stated}
+        return Reading(unknown, total(stated.values())) if unknown else None
+
+    def took(self, reading: Reading) -> None:
+        """Take the digest of the inputs from a complete reading."""
+        self.read, self.later = reading.end(), None
 
     def made(self, path: Path) -> None:
         """Take the result of the task's query, which stands for the inputs from now on."""
@@ -126,6 +156,7 @@ class Proof:
                 differently.
             RowsDifferError: they differ.
         """
+        self.settle()
         written = [each for each in self.written if each is not None]
         if self.task.proof == "counts" or self.gone is None or len(written) < len(self.written):
             return None
@@ -246,6 +277,49 @@ class Proof:
             stated = parse_digest(self._source(path).digest)
             if stated is not None and path.exists() and self._file(path) != stated:
                 yield self._source(path).key
+
+
+class Reading:
+    """The digest of inputs whose columns somebody reads for another purpose, in any order.
+
+    They are not decoded once more for the proof. Values are hashed as they come from the files:
+    before they are put in order, encoded and joined.
+
+    Args:
+        rows_of: files and their numbers of rows.
+        stated: digest of the other inputs.
+    """
+
+    def __init__(self, rows_of: Mapping[Path, int], stated: Digest) -> None:
+        # It needs numpy, which executors have only where rows are proven, split or hashed.
+        from firnline.types.rowhash import ColumnDigest
+
+        begins = accumulate(rows_of.values(), initial=0)
+        self._begins = dict(zip(rows_of, begins, strict=False))
+        self._stated = stated
+        self._rows = sum(rows_of.values())
+        self._digest = ColumnDigest(self._rows)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes."""
+        return self._rows * _DIGEST_BYTES
+
+    def add(self, path: Path, place: int, columns: pa.RecordBatch) -> None:
+        """Add some columns of some rows.
+
+        Args:
+            path: their file; one with a digest in its marker adds nothing.
+            place: number of the first of the rows in it.
+            columns: their values.
+        """
+        begin = self._begins.get(path)
+        if begin is not None:
+            self._digest.add(begin + place, columns)
+
+    def end(self) -> Digest:
+        """Return the digest of all inputs, once every column of every row is added."""
+        return self._digest.end().plus(self._stated)
 
 
 @dataclass(frozen=True, slots=True)

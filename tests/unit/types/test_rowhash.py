@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from firnline.parquet.digests import digest_file
 from firnline.types import rowhash
 from firnline.types.digests import NOTHING, Digest, parse_digest, total
-from firnline.types.rowhash import RowDigest, can_digest, digest_of
+from firnline.types.rowhash import ColumnDigest, RowDigest, can_digest, digest_of
 from tests.support.effort import examples
 
 # --- the definition once more, a value at a time -------------------------------------------------
@@ -247,6 +247,33 @@ def test_digests_add_up_and_know_no_order(
     digests = digest_of(table_of(one_part)), digest_of(table_of(other))
     assert digest_of(table_of(whole)) == digests[0].plus(digests[1])
     assert digest_of(table_of(whole)).minus(digests[1]) == digests[0]
+
+
+@pytest.mark.long
+@given(ROWS, st.integers(1, 4), st.integers(1, 3))
+@examples(20, 1000)
+def test_columns_that_are_read_apart_have_the_digest_of_their_rows(
+    rows: list[dict[str, Any]], at_once: int, columns: int
+) -> None:
+    table = table_of(rows).combine_chunks()
+    digest = ColumnDigest(len(rows))
+    for first in reversed(range(0, table.num_columns, columns)):
+        some = table.select(table.column_names[first : first + columns])
+        for place in range(0, len(rows), at_once):
+            for batch in some.slice(place, at_once).to_batches():
+                digest.add(place, batch)
+    assert digest.end() == digest_of(table)
+
+
+def test_many_rows_of_a_column_that_is_read_apart_are_hashed_some_at_a_time() -> None:
+    rows = pa.table(
+        {"n": range(3 * rowhash.BATCH_ROWS + 1), "few": [1] * (3 * rowhash.BATCH_ROWS + 1)}
+    )
+    digest = ColumnDigest(rows.num_rows)
+    for name in rows.column_names:
+        digest.add(0, rows.select([name]).combine_chunks().to_batches()[0])
+    assert digest.end() == digest_of(rows)
+    assert ColumnDigest(0).end() == digest_of(rows.slice(0, 0))
 
 
 @pytest.mark.long
