@@ -8,7 +8,8 @@ number of rows repeat, so of such columns the longest value counts for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from firnline.types.arrow import is_list
 
 BYTES = 32 * 2**20
 """Bytes of decoded rows at once, about."""
+_AT_ONCE = 16 * 2**20
+"""Bytes of the pages of columns whose dictionaries are read at once, at most."""
 
 
 def spans(
@@ -84,8 +87,9 @@ def _size(
     worst = sum(_decoded(chunk, width) for chunk, width in _chunks(group, widths))
     if worst <= limit:
         return worst
+    longest = dictionaries.longest(number, [chunk for chunk, _ in _chunks(group, widths)])
     return sum(
-        _decoded(chunk, width, dictionaries.longest(number, chunk))
+        _decoded(chunk, width, longest.get(chunk.path_in_schema))
         for chunk, width in _chunks(group, widths)
     )
 
@@ -124,16 +128,49 @@ class _Dictionaries:
         self._path, self._metadata = path, metadata
         self._file: pq.ParquetFile | None = None
 
-    def longest(self, group: int, chunk: pq.ColumnChunkMetaData) -> int | None:
-        """Return the bytes of the longest value; None if it is not known."""
-        if not _repeats(chunk):
-            return None
-        column = chunk.path_in_schema
-        first = next(self._opened().iter_batches(1, [group], [column]), None)
-        held = [] if first is None else [d for c in first.columns for d in _values(c) if len(d)]
-        # Of a list that is empty in the first row nothing is decoded.
-        lengths = [pc.max(pc.binary_length(values)).as_py() for values in held]
-        return max((length or 0 for length in lengths), default=None)
+    def longest(self, group: int, chunks: Sequence[pq.ColumnChunkMetaData]) -> dict[str, int]:
+        """Return the bytes of the longest value of columns; without those of which it is not known.
+
+        Args:
+            group: number of the row group.
+            chunks: its columns.
+        """
+        found: dict[str, int] = {}
+        for names in self._together([chunk for chunk in chunks if _repeats(chunk)]):
+            first = next(self._opened().iter_batches(1, [group], names, use_threads=False), None)
+            # A name may be the beginning of others.
+            columns = {} if first is None else dict(zip(first.schema.names, first, strict=True))
+            for name in names:
+                given = columns.values() if len(names) == 1 else [columns[name]]
+                # Of a list that is empty in the first row nothing is decoded.
+                held = [values for column in given for values in _values(column) if len(values)]
+                lengths = [pc.max(pc.binary_length(values)).as_py() or 0 for values in held]
+                found.update({name: max(lengths)} if lengths else {})
+        return found
+
+    def _together(self, chunks: Sequence[pq.ColumnChunkMetaData]) -> Iterator[list[str]]:
+        """Yield names of columns that are read at once: a call for each of many takes long.
+
+        A field of a nested column is read by itself: its values come in an array of all of it.
+        """
+        schema = self._metadata.schema
+        leaves = [schema.column(index) for index in range(self._metadata.num_columns)]
+        count = Counter(leaf.path for leaf in leaves)  # `"s.x"`, and x of a struct s
+        flat = {leaf.path for leaf in leaves if leaf.path == leaf.name and count[leaf.path] == 1}
+        some: list[str] = []
+        held = 0
+        for chunk in chunks:
+            name, size = chunk.path_in_schema, int(chunk.total_uncompressed_size)
+            if name not in flat:
+                yield [name]
+                continue
+            if some and held + size > _AT_ONCE:
+                yield some
+                some, held = [], 0
+            some.append(name)
+            held += size
+        if some:
+            yield some
 
     def _opened(self) -> pq.ParquetFile:
         if self._file is None:

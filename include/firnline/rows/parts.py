@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from firnline.clock import Clock
-from firnline.cores import Cores
+from firnline.cores import Cores, side_by_side
 from firnline.ids import Ids
 from firnline.parquet.part import PartitionLevel, PartMetadata, WrittenPart
 from firnline.parquet.stats import from_table
@@ -25,6 +25,7 @@ from firnline.parquet.write import write_part
 from firnline.paths import TablePaths
 from firnline.rows.conform import check_columns, conform_rows, newest_of_each_key
 from firnline.store.base import Store
+from firnline.types.digests import total
 from firnline.types.hashes import Hashes
 from firnline.types.order import SortColumn
 from firnline.types.schema import SchemaUnion
@@ -33,6 +34,8 @@ from firnline.types.untyped import Waiting
 CHUNK_BYTES = 32 * 2**20
 """Maximum bytes of rows gathered before they are split by partition: a thousand tiny batches would
 otherwise become a thousand tiny slices per partition."""
+_HASHED_ROWS = 2**17
+"""Rows that one core hashes at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,7 @@ class PartWriter:
         name = place.ids.uuid7(self._named_ms)
         key = place.paths.data_part(partition, name)
         rows = newest_of_each_key(rows, layout.primary_key, layout.version)
-        digest = _digest_of(rows)
+        digest = _digest_of(rows, self.cores)
         pairs = msgspec.structs.replace(
             self.metadata, partition=partition, rows=rows.num_rows, digest=digest or ""
         )
@@ -182,13 +185,23 @@ class PartWriter:
         )
 
 
-def _digest_of(rows: pa.Table) -> str | None:
-    """Return the digest of rows; None for types without one, and on executors without numpy."""
+def _digest_of(rows: pa.Table, cores: Cores) -> str | None:
+    """Return the digest of rows; None for types without one, and on executors without numpy.
+
+    Args:
+        rows: any.
+        cores: lends idle cores, which hash some of the rows each.
+    """
     if find_spec("numpy") is None:
         return None
     from firnline.types.rowhash import can_digest, digest_of
 
-    return str(digest_of(rows)) if all(map(can_digest, rows.schema.types)) else None
+    if not all(map(can_digest, rows.schema.types)):
+        return None
+    begins = range(0, rows.num_rows, _HASHED_ROWS)
+    # What is computed of a batch takes no memory that counts.
+    jobs = [(rows.slice(begin, _HASHED_ROWS), 0) for begin in begins]
+    return str(total(side_by_side(jobs, digest_of, cores, 0)))
 
 
 class PartBuffer:

@@ -329,4 +329,7 @@ def read_files(
 
 def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     for groups, rows in spans(path, file.metadata, BATCH_ROWS):
-        yield from file.iter_batches(rows, groups)
+        if sum(file.metadata.row_group(number).num_rows for number in groups) > rows:
+            yield from file.iter_batches(rows, groups)
+        else:  # at once: only so does Arrow decode columns side by side
+            yield from file.read_row_groups(groups).to_batches()

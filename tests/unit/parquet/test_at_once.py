@@ -110,3 +110,27 @@ def test_a_damaged_footer_is_refused_by_name_and_ends_no_process_of_ours(tmp_pat
         except UNREADABLE:
             continue
     assert refused
+
+
+@pytest.mark.long
+def test_a_column_named_as_a_field_of_a_struct_hides_no_long_value(tmp_path: Path) -> None:
+    path = tmp_path / "named.parquet"
+    short = of(pa.array(["short"]), 2_000)
+    rows = pa.table({"s.x": short, "s": [{"x": LONG}] * 2_000, "other": short})
+    pq.write_table(rows, path, compression="zstd", store_schema=False)
+    assert max(size for _, size in map(sizes, read_files([path]))) <= BYTES * 1.01
+
+
+@pytest.mark.long
+def test_dictionaries_of_many_columns_are_read_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_once, "_AT_ONCE", 2_000)
+    path = tmp_path / "many.parquet"
+    texts = [f"carrier {n % 50}" for n in range(ROWS)]
+    columns: dict[str, Any] = {f"t{n}": texts for n in range(8)}
+    columns["t5"] = of(pa.array([LONG]))
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    batches = list(read_files([path]))
+    assert sum(batch.num_rows for batch in batches) == ROWS
+    assert max(size for _, size in map(sizes, batches)) <= BYTES * 1.1
