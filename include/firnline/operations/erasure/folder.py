@@ -5,8 +5,9 @@ Each is created once. The keys go when the request is closed; the other two stay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -43,6 +44,10 @@ class Standing:
     """Its file of keys is there."""
 
 
+NOBODY: Mapping[str, Standing] = MappingProxyType({})
+"""No request is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Requests:
     """All requests of a folder."""
@@ -63,10 +68,14 @@ class RequestFolder:
     clock: Clock
     ids: Ids
 
-    def requests(self) -> Requests:
+    def requests(self, known: Mapping[str, Standing] = NOBODY) -> Requests:
         """Return all requests; one that does not read keeps no other from it.
 
-        Requests: a LIST for each 1,000 objects, a GET for each request and each that is closed.
+        Requests: a LIST for each 1,000 objects, a GET for each request and each that is closed; no
+        GET for what is known.
+
+        Args:
+            known: requests of an earlier look by their ids. What was written is never changed.
         """
         found: dict[str, dict[str, RequestName]] = {}
         for meta in self.store.list(self.paths.folder):
@@ -74,17 +83,16 @@ class RequestFolder:
             if name is not None:
                 found.setdefault(name.id, {})[name.kind] = name
         asked = {each: names for each, names in found.items() if "request" in names}
-        wanted = [self.paths.key(n) for names in asked.values() for n in _records(names)]
+        wanted = [
+            self.paths.key(n) for each, names in asked.items() for n in _new(names, known.get(each))
+        ]
         data = dict(self.store.get_many(wanted))
         standing, unread = list[Standing](), list[str]()
-        for _, names in sorted(asked.items()):
+        for each, names in sorted(asked.items()):
             try:
-                request = self._decoded(names["request"], data, Request)
-                ended = self._decoded(names["closed"], data, Closed) if "closed" in names else None
+                standing.append(self._standing(names, data, known.get(each)))
             except FirnlineError as error:
                 unread.append(f"{error.message}; {error.next_step}")
-            else:
-                standing.append(Standing(request, ended, "keys" in names))
         return Requests(tuple(standing), tuple(unread))
 
     def one(self, request: str) -> Standing:
@@ -134,6 +142,21 @@ class RequestFolder:
         if create(self.store, self.paths.key(name), data) is not None:
             raise StoreError(f"{self.paths.key(name)} is there already", next_step="run it again")
 
+    def _standing(
+        self,
+        names: Mapping[str, RequestName],
+        data: Mapping[str, bytes | None],
+        known: Standing | None,
+    ) -> Standing:
+        request, closed = (None, None) if known is None else (known.request, known.closed)
+        if request is None:
+            request = self._decoded(names["request"], data, Request)
+        if "closed" not in names:
+            closed = None
+        elif closed is None:
+            closed = self._decoded(names["closed"], data, Closed)
+        return Standing(request, closed, "keys" in names)
+
     def _decoded(
         self, name: RequestName, data: Mapping[str, bytes | None], kind: type[_RecordT]
     ) -> _RecordT:
@@ -150,8 +173,12 @@ class RequestFolder:
             ) from None
 
 
-def _records(names: Mapping[str, RequestName]) -> list[RequestName]:
-    return [name for kind, name in names.items() if kind != "keys"]
+def _new(names: Mapping[str, RequestName], known: Standing | None) -> Iterator[RequestName]:
+    """Yield the records of a request that are not known."""
+    if known is None:
+        yield names["request"]
+    if "closed" in names and (known is None or known.closed is None):
+        yield names["closed"]
 
 
 def open_folder(

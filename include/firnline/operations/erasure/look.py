@@ -71,17 +71,21 @@ class TableLook(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in self.steps if each.request == request), None)
 
 
-def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Request]) -> TableLook:
+def look_at_table(
+    table: Table, folder: RequestFolder, requests: Sequence[Request], *, keys: bool = True
+) -> TableLook:
     """Return how far requests are in a table whose ``person`` names columns.
 
     Requests: those of ``read_base``, a LIST and a GET for each certificate since the oldest of the
-    requests was taken; in the folder a GET for each that is to be erased, three if not all of them
-    can be erased together.
+    requests was taken; with ``keys`` in the folder a GET for each that is to be erased, three if
+    not all of them can be erased together.
 
     Args:
         table: the table.
         folder: of the requests.
         requests: that are open, by their urgency.
+        keys: read the keys of what is to be erased. Without them there is no batch, and whether a
+            legal hold or the keys themselves are in the way stays unknown: it is ``to do``.
     """
     columns = table.settings.person or ()
     try:
@@ -89,7 +93,7 @@ def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Reques
         base = read_base(table)
         known = _known(base, requests)
         todo = [each for each in requests if each.id not in known]
-        batch, steps = _batch(base, folder, todo)
+        batch, steps = _batch(base, folder, todo) if keys else (None, _to_do(todo))
         look = TableLook(
             table=table.settings.name,
             columns=columns,
@@ -97,8 +101,13 @@ def look_at_table(table: Table, folder: RequestFolder, requests: Sequence[Reques
         )
         return look if batch is None else _planned(look, base, batch)
     except FirnlineError as error:
-        why = f"{error.headline}; {error.next_step}"
-        return TableLook(table=table.settings.name, columns=columns, unread=why)
+        return unread(table.settings.name, columns, error)
+
+
+def unread(table: str, columns: Sequence[str], error: FirnlineError) -> TableLook:
+    """Return the look at a table that cannot be opened or read."""
+    why = f"{error.headline}; {error.next_step}"
+    return TableLook(table=table, columns=tuple(columns), unread=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ def _batch(
     """Return what is erased next, and the steps of all that wait; one keeps no other from it."""
     if not todo:
         return None, {}
-    fit, steps = [*todo], {each.id: Step(request=each.id, state="to do") for each in todo}
+    fit, steps = [*todo], _to_do(todo)
     with suppress(UsageError):
         return _Batch.of(base, folder, fit), steps
     for each in todo:
@@ -148,6 +157,10 @@ def _batch(
             steps |= {each.id: Step(request=each.id, state="later") for each in fit[half:]}
             fit = fit[:half]
     return None, steps
+
+
+def _to_do(todo: Sequence[Request]) -> dict[str, Step]:
+    return {each.id: Step(request=each.id, state="to do") for each in todo}
 
 
 def _planned(look: TableLook, base: Base, batch: _Batch) -> TableLook:

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from firnline.operations.erasure.folder import Requests
-from firnline.operations.erasure.look import DONE, TableLook
+from firnline.operations.erasure.look import DONE, State, TableLook
 from firnline.operations.erasure.record import ErasedTable, Request
 from firnline.settings.erasure import ErasureSettings
+
+Reach = State | Literal["gone", "unread"]
+"""As ``State``; gone: the settings do not have the table any more as one with rows of people;
+unread: it cannot be read."""
+Urgency = Literal["overdue", "soon", ""]
+"""soon: it is due within ``erasure.remind``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a request is in one table."""
+
+    table: str
+    state: Reach
+    why: str = ""
+    """Hindrance, with the next step; empty: none."""
+    certificate: str | None = None
+    ripe_ms: int | None = None
+    """As of ``Step``."""
+    erased: ErasedTable | None = None
+    """As of ``Step``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +40,9 @@ class Open:
     """A request that is not closed, and how far it is."""
 
     request: Request
-    overdue: bool
-    soon: bool
-    """It is due within ``erasure.remind``."""
+    urgency: Urgency
+    tables: tuple[Reached, ...]
+    """Those that are gone before the others; with those that were left out."""
     erased: tuple[str, ...]
     """Tables without a row of it for readers: certified, or waiting for that."""
     complete: tuple[ErasedTable, ...]
@@ -35,9 +56,24 @@ class Open:
     now, or none waits."""
 
     @property
+    def overdue(self) -> bool:
+        """Return True once it should have been closed."""
+        return self.urgency == "overdue"
+
+    @property
+    def soon(self) -> bool:
+        """Return True if it is due within ``erasure.remind``."""
+        return self.urgency == "soon"
+
+    @property
     def to_close(self) -> bool:
         """Return True if nothing is left to do."""
         return not self.left
+
+    @property
+    def waiting(self) -> bool:
+        """Return True if no reader finds a row of it, and certificates or its end are missing."""
+        return all(each.state in DONE or each.state == "waiting" for each in self.tables)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -139,34 +175,40 @@ def plan_erasure(
     )
 
 
+def urgency(request: Request, settings: ErasureSettings, now_ms: int) -> Urgency:
+    """Return how urgent an open request is."""
+    if now_ms > request.due_ms:
+        return "overdue"
+    return "soon" if request.due_ms - settings.remind <= now_ms else ""
+
+
 def _open(
     request: Request, looks: Sequence[TableLook], settings: ErasureSettings, now_ms: int
 ) -> Open:
-    erased, complete, left, why, ripe = [], [], [], [], []
-    for name in sorted({*request.tables} - {each.table for each in looks}):
-        left.append(name)
-        why.append(f"{name}: {_GONE}")
-    for look in looks:
-        if look.table in request.without:
-            continue
-        step = look.step(request.id)
-        if step is None or step.state not in DONE:
-            left.append(look.table)
-        if step is None or step.why:
-            why.append(f"{look.table}: {look.unread if step is None else step.why}")
-        if step is not None and step.state in ("waiting", "complete"):
-            erased.append(look.table)
-        if step is not None and step.erased is not None:
-            complete.append(step.erased)
-        if step is not None and step.ripe_ms is not None and step.ripe_ms > now_ms:
-            ripe.append(step.ripe_ms)
+    tables = tuple(_reached(request, looks))
+    ripe = [each.ripe_ms for each in tables if each.ripe_ms is not None and each.ripe_ms > now_ms]
     return Open(
         request=request,
-        overdue=now_ms > request.due_ms,
-        soon=request.due_ms - settings.remind <= now_ms <= request.due_ms,
-        erased=tuple(erased),
-        complete=tuple(complete),
-        left=tuple(left),
-        why=tuple(why),
+        urgency=urgency(request, settings, now_ms),
+        tables=tables,
+        erased=tuple(each.table for each in tables if each.state in ("waiting", "complete")),
+        complete=tuple(each.erased for each in tables if each.erased is not None),
+        left=tuple(each.table for each in tables if each.state not in DONE),
+        why=tuple(f"{each.table}: {each.why}" for each in tables if each.why),
         ripe_ms=max(ripe, default=None),
     )
+
+
+def _reached(request: Request, looks: Sequence[TableLook]) -> Iterator[Reached]:
+    for name in sorted({*request.tables} - {each.table for each in looks}):
+        yield Reached(name, "gone", _GONE)
+    for look in looks:
+        step = look.step(request.id)
+        if look.table in request.without:
+            yield Reached(look.table, "left out")
+        elif step is None:
+            yield Reached(look.table, "unread", look.unread)
+        else:
+            yield Reached(
+                look.table, step.state, step.why, step.certificate, step.ripe_ms, step.erased
+            )

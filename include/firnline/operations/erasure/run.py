@@ -16,9 +16,9 @@ from firnline.operations.at_once import at_once
 from firnline.operations.erase.attempt import try_certificate
 from firnline.operations.erase.run import EraseReport
 from firnline.operations.erasure.folder import RequestFolder, Requests
-from firnline.operations.erasure.look import TableLook, look_at_table
+from firnline.operations.erasure.look import TableLook, look_at_table, unread
 from firnline.operations.erasure.plan import ErasurePlan, Open, by_urgency, plan_erasure
-from firnline.operations.erasure.record import Closed
+from firnline.operations.erasure.record import Closed, Request
 from firnline.operations.options import EraseOptions
 from firnline.operations.runner import Report
 from firnline.settings.load import Settings
@@ -194,19 +194,43 @@ def batch_of(people: People, look: TableLook, plan: ErasurePlan) -> EraseOptions
     return EraseOptions(columns=look.columns, requests=asked)
 
 
+def look_at_tables(
+    people: People,
+    requests: Sequence[Request],
+    looked: Callable[[TableLook], object] = lambda _: None,
+    *,
+    keys: bool = True,
+) -> tuple[TableLook, ...]:
+    """Return how far open requests are in all tables; no table keeps another from being looked at.
+
+    Requests: of ``look.look_at_table`` for each table; none without a request.
+
+    Args:
+        people: the tables.
+        requests: that are open, by their urgency.
+        looked: told after each table.
+        keys: as of ``look.look_at_table``.
+    """
+
+    def one(name: str) -> TableLook:
+        try:
+            table = people.opens(name)
+        except FirnlineError as error:  # an Airflow connection may be missing
+            return unread(name, people.settings.tables[name].person or (), error)
+        return look_at_table(table, people.folder, requests, keys=keys)
+
+    names = people.names if requests else ()
+    looks = at_once(names, one, people.settings.fleet.concurrency, looked)
+    return (*looks, *people.broken)
+
+
 def _looked(
     people: People,
     found: Requests,
     looked: Callable[[TableLook], object] = lambda _: None,
 ) -> ErasurePlan:
-    requests = by_urgency(found)
-
-    def one(name: str) -> TableLook:
-        return look_at_table(people.opens(name), people.folder, requests)
-
-    names = people.names if requests else ()
-    looks = at_once(names, one, people.settings.fleet.concurrency, looked)
-    now, tables = people.folder.clock.now_ms(), [*looks, *people.broken]
+    tables = look_at_tables(people, by_urgency(found), looked)
+    now = people.folder.clock.now_ms()
     return plan_erasure(found, tables, people.unstated, people.settings.erasure, now)
 
 

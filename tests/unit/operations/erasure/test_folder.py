@@ -9,7 +9,7 @@ import pytest
 from firnline.errors import StoreError, UsageError
 from firnline.operations.erasure.folder import open_folder
 from firnline.operations.erasure.record import Closed
-from firnline.operations.erasure.run import ErasureFailedError
+from firnline.operations.erasure.run import ErasureFailedError, withdraw
 from firnline.paths import RequestName, RequestPaths
 from firnline.settings.erasure import ErasureSettings
 from firnline.store.base import Deleted
@@ -87,3 +87,20 @@ def test_a_request_whose_keys_never_arrived_is_refused_with_the_next_step(tmp_pa
     (found,) = town.look().requests
     assert "never written" in found.why[0]
     assert town.run().tables == ()
+
+
+def test_what_is_known_is_not_read_again(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    first = town.ask("customer_id,email\n1,p1@x.y\n").request.id
+    known = {each.request.id: each for each in town.folder.requests().standing}
+    second = town.ask("customer_id,email\n2,p2@x.y\n").request.id
+    withdraw(town.people, first, "asked twice", RUN)
+    folder, whole = town.folder, town.folder
+    found = folder.requests(known)
+    assert found == whole.requests()
+    assert [(each.request.id, each.closed is None) for each in found.standing] == [
+        (first, False),
+        (second, True),
+    ]
+    # The end of the first and the second, and of all three records.
+    assert [each.store.counters.as_dict()["get"] for each in (folder, whole)] == [2, 3]

@@ -8,12 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from firnline.errors import SettingsError, StoreUnavailableError, UsageError
+from firnline.errors import (
+    EnvironmentFaultError,
+    SettingsError,
+    StoreUnavailableError,
+    UsageError,
+)
 from firnline.operations.erase.certificate import list_certificates, read
 from firnline.operations.erasure.plan import ErasurePlan
 from firnline.operations.erasure.run import (
     ErasureFailedError,
     clock_text,
+    look,
+    look_at_tables,
     overdue_text,
     settle,
     withdraw,
@@ -338,3 +345,41 @@ def test_a_run_that_dies_anywhere_is_gone_on_with(tmp_path: Path, kind: str) -> 
                 break
             at += 3
         assert at > 20
+
+
+def test_a_look_without_keys_reads_none_and_knows_the_certificates(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    done = town.ask("customer_id,email\n1,p1@x.y\n").request
+    town.run()
+    hold(town.open("orders"), "case", "customer_id = 2")
+    todo = town.ask("customer_id,email\n2,p2@x.y\n").request
+    people = town.people
+    town.calls.clear()
+    looks = look_at_tables(people, (done, todo), keys=False)
+    assert [call for call in town.calls if ".keys." in call] == []
+    states = {look.table: [step.state for step in look.steps] for look in looks}
+    assert states == {name: ["waiting", "to do"] for name in ("mails", "orders")}
+    assert [look.batch for look in looks] == [(), ()]
+    with_keys = {look.table: look for look in look_at_tables(people, (done, todo))}
+    assert [step.state for step in with_keys["orders"].steps] == ["waiting", "held"]
+
+
+def test_a_table_that_cannot_be_opened_is_told_and_keeps_no_other_from_it(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    request = town.ask("customer_id,email\n1,p1@x.y\n").request
+    people = town.people
+
+    def opens(name: str) -> Table:
+        if name == "mails":
+            raise EnvironmentFaultError("there is no connection", next_step="create it")
+        return town.open(name)
+
+    plan = look(replace(people, opens=opens))
+    assert [each.why for each in plan.requests] == [("mails: there is no connection; create it",)]
+    assert [each.table for each in plan.batches] == ["orders"]
+    assert [(each.table, each.state) for each in plan.requests[0].tables] == [
+        ("mails", "unread"),
+        ("orders", "to do"),
+    ]
+    assert not plan.requests[0].waiting
+    assert request.id == plan.requests[0].request.id
