@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +115,7 @@ def serving(
     *,
     dags: bool = False,
     runs: bool = False,
+    people: Collection[str] = (),
 ) -> Iterator[Server]:
     """An API server with the tables ``ana``, ``bo`` and ``silent``.
 
@@ -125,6 +126,8 @@ def serving(
             ``more`` all. Those in ``SHARED`` have none of their own.
         runs: with a scheduler, and PostgreSQL where it is to be had: with SQLite, a request that
             writes while the scheduler does fails.
+        people: tables with rows of people, by their column ``k``; the folder of requests of erasure
+            is ``requests`` then.
     """
     settings, passwords = home / "tables.yaml", home / "passwords.json"
     roots = {name: f"file://{home}/{name}" for name in ("ana", "bo")}
@@ -137,10 +140,11 @@ def serving(
     few = ", operations: [merge]"
     lines = [
         f"  {name}: {{root: '{root}', own_dags: {'[]' if name in SHARED else 'all'}"
-        f"{'' if dags and name in more else few}}}"
+        f"{'' if dags and name in more else few}{', person: [k]' if name in people else ''}}}"
         for name, root in roots.items()
     ]
-    settings.write_text("\n".join(["tables:", *lines]), encoding="utf-8")
+    folder = [f"erasure: {{requests: 'file://{home}/requests'}}"] if people else []
+    settings.write_text("\n".join([*folder, "tables:", *lines]), encoding="utf-8")
     passwords.write_text(json.dumps({user: user for user in _USERS}), encoding="utf-8")
     for name in ("ana", "bo"):
         fill(open_table(load_settings(settings).tables[name]), 5)

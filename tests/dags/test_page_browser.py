@@ -39,6 +39,7 @@ from firnline.store.client import open_store
 from firnline.table import open_table
 from firnline.units import DAY_MS
 from tests.dags.filled import fill
+from tests.dags.page_requests import KEY, ask_all
 from tests.dags.page_server import SHARED, Server, serving
 from tests.support.world import SetClock
 from tools.airflow_api import wait_until
@@ -185,7 +186,8 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("single")
     tables = {"wide": wide_table(home), "lived": lived_table(home), "erased": erased_table(home)}
     tables["held"] = held_table(home)
-    with serving(home, tables, dags=True, runs=True) as found:
+    tables |= ask_all(home)
+    with serving(home, tables, dags=True, runs=True, people=("asked", "lost")) as found:
         yield found
 
 
@@ -239,7 +241,7 @@ def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
 
 def test_legal_holds_are_marked_and_shown_without_values(browser: Browser, single: Server) -> None:
     page = page_of(browser, single.url, "plugin/firnline-tables", single.token("root"))
-    expect(page.get_by_test_id("held")).to_have_text(["2 legal holds"])
+    expect(page.get_by_test_id("held").filter(has_text="2 legal holds")).to_have_count(1)
     shot(page, "held-fleet")
     page = table_page(browser, single, "held", "root")
     expect(page.get_by_test_id("held")).to_have_text("2 legal holds")
@@ -471,10 +473,108 @@ def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(
     path = "dags/restore/plugin/firnline-table"
     page = page_of(browser, single.url, path, single.token("root"))
     expect(page.get_by_test_id("no-table")).to_contain_text("each of its runs names one")
-    expect(page.get_by_test_id("table")).to_have_count(7)
+    expect(page.get_by_test_id("table")).to_have_count(9)
     shot(page, "no-table")
     page.get_by_role("link", name="lived").click()
     page.wait_for_url("**/dags/merge__lived/plugin/firnline-table")
+
+
+def test_requests_of_erasure_are_shown_by_urgency_with_their_certificates(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("erase_person"))
+    page = page_of(browser, single.url, "plugin/firnline-tables", single.token("root"))
+    expect(page.get_by_test_id("pressing")).to_have_text("1 overdue")
+    shot(page, "erasures-tab")
+    page.get_by_role("tab", name="Erasure requests").click()
+    page.wait_for_url("**/plugin/firnline-tables?view=erasures")
+    asked = page.get_by_test_id("erasure")
+    expect(asked).to_have_count(3)
+    late, soon, gone = (asked.nth(n) for n in range(3))
+    expect(late).to_contain_text("T-1")
+    expect(late).to_contain_text("10d 12h overdue")
+    expect(late).to_contain_text("erased from 1 of 2 tables, certified in 0")
+    expect(late).to_contain_text("taken by carol, 1 key of k")
+    reached = late.get_by_test_id("reached")
+    expect(reached.nth(0)).to_have_text("cannot be readlost")
+    expect(page.get_by_test_id("away")).to_contain_text("lost: there is no table at")
+    expect(reached.nth(1)).to_contain_text("erased")
+    expect(reached.nth(1)).to_contain_text("asked (certificate): certified from")
+    expect(soon).to_contain_text("due in 3d")
+    expect(soon.get_by_test_id("reached").nth(1)).to_have_text("to be erasedasked")
+    expect(gone.get_by_test_id("reached").nth(0)).to_contain_text("moved: it was taken for this")
+    closed = page.get_by_test_id("closed")
+    expect(closed).to_have_count(2)
+    expect(closed.nth(0)).to_contain_text("donelate")
+    expect(closed.nth(1)).to_contain_text("Why: asked twice")
+    assert f">{KEY}<" not in page.content()
+    for width in (1400, 480):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.get_by_role("tab").first.scroll_into_view_if_needed()
+        shot(page, f"erasures-{width}")
+        closed.nth(1).scroll_into_view_if_needed()
+        shot(page, f"erasures-closed-{width}")
+    with page.expect_download() as download:
+        closed.nth(0).get_by_role("link", name="certificate").click()
+    handed = json.loads(Path(download.value.path()).read_bytes())
+    assert handed["table"] == "asked"
+    page.set_viewport_size({"width": 1400, "height": 900})
+    late.get_by_role("link", name="asked").click()
+    page.wait_for_url("**/dags/merge__asked/plugin/firnline-table")
+
+
+def test_the_tab_of_the_dag_that_erases_people_shows_the_requests(
+    browser: Browser, single: Server
+) -> None:
+    assert wait_until(lambda: single.has_dag("erase_person"))
+    path = "dags/erase_person/plugin/firnline-table"
+    page = page_of(browser, single.url, path, single.token("root"))
+    expect(page.get_by_test_id("erasure")).to_have_count(3)
+    shot(page, "erasures-dag")
+
+
+@pytest.mark.turn("an action of the page that waits for its run")
+def test_what_only_keys_tell_is_known_from_the_newest_run(browser: Browser, single: Server) -> None:
+    assert wait_until(lambda: single.has_dag("erase_person"))
+    single.pause("erase_person", paused=False)
+    path = "plugin/firnline-tables?view=erasures"
+    page = page_of(browser, single.url, path, single.token("root"))
+    page.get_by_role("button", name="Plan a run").click()
+    page.wait_for_url("**/dags/erase_person/runs/**")
+    (run,) = (each for each in single.runs("erase_person") if each["run_type"] == "manual")
+    ran = ("erase_person", str(run["dag_run_id"]))
+    assert wait_until(lambda: single.run_state(*ran) in {"success", "failed"})
+    assert single.run_state(*ran) == "success"
+    single.pause("erase_person", paused=True)
+    page = page_of(browser, single.url, path, single.token("root"))
+    reached = page.get_by_test_id("erasure").nth(1).get_by_test_id("reached")
+    expect(reached.nth(1)).to_contain_text("legal holdasked: 1 key of 1 is under the legal hold")
+    expect(page.get_by_role("link", name="the newest run")).to_be_visible()
+    shot(page, "erasures-held")
+
+
+def test_who_may_not_read_the_dag_that_erases_people_sees_no_request(
+    browser: Browser, single: Server
+) -> None:
+    page = page_of(browser, single.url, "plugin/firnline-tables", single.token("ana"))
+    expect(page.get_by_test_id("table")).to_have_count(1)
+    expect(page.get_by_role("tab")).to_have_count(0)
+    path = "plugin/firnline-tables?view=erasures"
+    page = page_of(browser, single.url, path, single.token("ana"))
+    expect(page.get_by_text("you may not read the DAG erase_person")).to_be_visible()
+    expect(page.get_by_test_id("erasure")).to_have_count(0)
+
+
+def test_without_a_folder_of_requests_there_is_nothing_to_choose(
+    browser: Browser, server: Server
+) -> None:
+    page = page_of(browser, server.url, "plugin/firnline-tables", server.token("root"))
+    expect(page.get_by_test_id("table").first).to_be_visible()
+    expect(page.get_by_role("tab")).to_have_count(0)
+    path = "plugin/firnline-tables?view=erasures"
+    page = page_of(browser, server.url, path, server.token("root"))
+    expect(page.get_by_test_id("no-erasures")).to_contain_text("No requests of erasure are taken")
+    shot(page, "erasures-none")
 
 
 def shot(page: Page, name: str) -> None:

@@ -28,7 +28,8 @@ def test_figures_are_sent_as_metrics_without_anybody_looking(server: Server) -> 
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/fleet", "/api/tables/merge__ana", "/api/tables/merge__ana/detail"]
+    "path",
+    ["/api/fleet", "/api/erasures", "/api/tables/merge__ana", "/api/tables/merge__ana/detail"],
 )
 def test_nobody_is_told_anything_without_saying_who_asks(server: Server, path: str) -> None:
     assert server.get(path).status_code == 401
@@ -49,6 +50,15 @@ def test_a_user_sees_the_tables_whose_dags_the_user_may_read(server: Server) -> 
 def test_the_table_of_another_user_is_forbidden(server: Server, path: str) -> None:
     assert server.get(path, "ana").status_code == 403
     assert server.get(path, "bo").status_code == 200
+
+
+def test_requests_of_erasure_are_for_those_who_may_read_the_dag_that_erases_people(
+    server: Server,
+) -> None:
+    assert server.get("/api/erasures", "ana").status_code == 403
+    assert server.get("/api/erasures", "root").json() == {"set": False}
+    for user in ("ana", "root"):
+        assert server.get("/api/fleet", user).json()["erasures"] is None
 
 
 def test_a_certificate_of_another_user_s_table_is_forbidden(server: Server) -> None:

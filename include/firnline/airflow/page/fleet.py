@@ -29,6 +29,12 @@ DETAILS = 32
 _DETAILS_AT_ONCE = 4
 
 
+def dag_of(table: TableSettings | BrokenTable) -> str:
+    """Return the id of the DAG whose tab is the page on a table."""
+    own = table.own_dags
+    return dag_id(own[0], table.name) if own else dag_id(table.operations[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One table of the settings, and what is known of it."""
@@ -44,8 +50,7 @@ class Row:
     @property
     def dag(self) -> str:
         """Id of the DAG whose tab is the page on the table; who may read it may read the table."""
-        own = self.settings.own_dags
-        return dag_id(own[0], self.settings.name) if own else dag_id(self.settings.operations[0])
+        return dag_of(self.settings)
 
     @property
     def score(self) -> int | None:

@@ -18,18 +18,23 @@ from starlette.types import Lifespan
 
 from firnline.airflow.access import store_access
 from firnline.airflow.page.app import STATIC
+from firnline.airflow.page.board import Board
 from firnline.airflow.page.erases import tries_of
 from firnline.airflow.page.facts import Facts, facts_of
-from firnline.airflow.page.fleet import Fleet, Row
+from firnline.airflow.page.fleet import Fleet, Row, dag_of
 from firnline.airflow.page.metrics import Metrics, in_name, is_on
+from firnline.airflow.page.planned import planned
+from firnline.airflow.page.requested import Seen, requests_json, summary
 from firnline.airflow.page.watch import OneOf, Watch
 from firnline.airflow.settings import current_settings
 from firnline.airflow.versions import gauges
 from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
-from firnline.operations.dag_ids import TABLE, parse_dag_id
+from firnline.operations.dag_ids import ERASE_PERSON, TABLE, parse_dag_id
 from firnline.operations.erase.certificate import stored
-from firnline.settings.load import TableSettings, settings_path
+from firnline.operations.erasure.folder import open_folder
+from firnline.operations.erasure.run import People
+from firnline.settings.load import Settings, TableSettings, settings_path
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
@@ -37,6 +42,7 @@ from firnline.table import open_table as open_store_table
 def make_app() -> FastAPI:
     """Return the application."""
     kept, watch = make_fleet()
+    board = Board(current_settings, open_people, SystemClock())
     # FastAPI's description of it (/openapi.json, /docs, /redoc) would ask nobody who calls.
     app = FastAPI(title="firnline", openapi_url=None, lifespan=_lifespan(watch))
     app.add_exception_handler(FirnlineError, _refused)
@@ -45,13 +51,15 @@ def make_app() -> FastAPI:
     def read_fleet(user: GetUserDep, session: SessionDep) -> Response:
         """Health of every table of which the user may read the DAG; never waits for a store."""
         rows = kept.rows()
-        dags = {row.dag for row in rows}
+        dags = {row.dag for row in rows} | {ERASE_PERSON}
         may = get_auth_manager().filter_authorized_dag_ids(dag_ids=dags, user=user)
+        asked = board.known(tables=False) if ERASE_PERSON in may else None
         shown = [row for row in rows if row.dag in may]
         facts, now_ms = facts_of([row.settings.name for row in shown], session), kept.now_ms()
         tables = [_row(row, facts, now_ms) for row in shown]
         plain = {"now_ms": now_ms, "refreshing": kept.refreshing, "warning": kept.warning()}
-        return _json({**plain, "tables": tables})
+        erasures = None if asked is None else summary(asked)
+        return _json({**plain, "erasures": erasures, "tables": tables})
 
     may_read = [Depends(requires_access_dag("GET"))]
 
@@ -73,9 +81,35 @@ def make_app() -> FastAPI:
             del found["detail"]
         return _json(found)
 
+    _add_erasures(app, board)
     _add_certificates(app, kept, may_read)
     app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+def _add_erasures(app: FastAPI, board: Board) -> None:
+    """Add the requests of erasure, for who may read the DAG that carries them out."""
+
+    @app.get("/api/erasures")
+    def read_erasures(user: GetUserDep, session: SessionDep) -> Response:
+        """Requests and how far they are; never waits for a store.
+
+        ``set`` is False without a folder for them in the settings. Tables whose DAG the user may
+        not read are numbers.
+        """
+        settings = current_settings()
+        dags = {name: dag_of(table) for name, table in settings.tables.items()}
+        dags |= {name: dag_of(table) for name, table in settings.broken.items()}
+        wanted = {*dags.values(), ERASE_PERSON}
+        may = get_auth_manager().filter_authorized_dag_ids(dag_ids=wanted, user=user)
+        if ERASE_PERSON not in may:
+            raise HTTPException(403, f"you may not read the DAG {ERASE_PERSON}")
+        known = board.known(tables=True)
+        if known is None:
+            return _json({"set": False})
+        seen = Seen(settings, {name: dag for name, dag in dags.items() if dag in may})
+        plain = requests_json(known, seen, planned(session))
+        return _json({"set": True, "now_ms": known.now_ms, **plain})
 
 
 def _add_certificates(app: FastAPI, kept: Fleet, may_read: Sequence[Any]) -> None:
@@ -168,3 +202,18 @@ def open_table(table: TableSettings) -> Table:
         EnvironmentFaultError, StoreAccessError: see ``airflow.access.store_access``.
     """
     return open_store_table(table, store_access(table, Connection.get_connection_from_secrets))
+
+
+def open_people(settings: Settings) -> People:
+    """Open the folder of requests and the tables with rows of people, outside of a task.
+
+    No request is sent to a store. Raises: as ``open_table``, of the folder; UsageError: the
+    settings name none.
+    """
+    get = Connection.get_connection_from_secrets
+    named = settings.erasure
+    place = TableSettings(
+        name="erasure", root=named.requests or "", connection_id=named.connection_id
+    )
+    folder = open_folder(named, store_access(place, get))
+    return People(folder, settings, lambda name: open_table(settings.table(name)))

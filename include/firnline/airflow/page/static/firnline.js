@@ -220,7 +220,7 @@ function useSameRows(rows) {
   }), [rows]);
 }
 
-function Tables() {
+function Fleet({ show }) {
   const [data, error] = useFigures("fleet");
   const [search, setSearch] = useState("");
   const [order, setOrder] = useState({ by: "score", down: false });
@@ -246,6 +246,7 @@ function Tables() {
   ].filter(Boolean).join(", ");
   return h(ui.Box, { p: 6, overflow: "auto", height: "100%" },
     h(ui.Heading, { size: "xl", mb: 2 }, "Tables"),
+    data?.erasures && h(Views, { view: "tables", summary: data.erasures, show }),
     error && h(Problem, { text: `The figures could not be read: ${error}` }),
     data?.warning && h(Problem, { text: data.warning }),
     h(ui.Flex, { gap: 4, mb: 4, align: "center" },
@@ -257,6 +258,202 @@ function Tables() {
           h(ui.Button, { variant: "ghost", size: "xs", px: 0, onClick: () => sort(key) }, title, order.by === key ? (order.down ? " ▾" : " ▴") : ""))))),
       h(ui.Table.Body, null, shown.map((row) => h(Row, { key: row.table, row, now: data.now_ms })))),
     rows.length === 0 && error === null && h(ui.Text, { mt: 4 }, "The settings file has no table that you may see."));
+}
+
+/** The two views of the page. Without a folder of requests there is one, and nothing to choose. */
+function Views({ view, summary, show }) {
+  const [colour, text] = pressing(summary);
+  return h(ui.Tabs.Root, { value: view, onValueChange: ({ value }) => show(value), mb: 4 },
+    h(ui.Tabs.List, null,
+      h(ui.Tabs.Trigger, { value: "tables" }, "All tables"),
+      h(ui.Tabs.Trigger, { value: "erasures" }, "Erasure requests", text && h(ui.Badge, { colorPalette: colour, "data-testid": "pressing" }, text))));
+}
+
+function Tables() {
+  const [asked, setAsked] = router.useSearchParams();
+  const show = useCallback((view) => setAsked(view === "tables" ? {} : { view }), [setAsked]);
+  return asked.get("view") === "erasures" ? h(Requests, { show }) : h(Fleet, { show });
+}
+
+// --- requests of erasure ------------------------------------------------------------------------
+
+const ERASE_PERSON = "erase_person";
+
+/** What is most pressing of the requests, as [colour, text]. */
+function pressing({ problem, overdue, soon, open }) {
+  if (problem) return ["red", "cannot be read"];
+  if (overdue) return ["red", `${number(overdue)} overdue`];
+  if (soon) return ["yellow", `${number(soon)} due soon`];
+  return ["gray", open ? `${number(open)} open` : ""];
+}
+
+/** State of a request in a table -> [colour, text], those first that somebody has to look at. */
+const REACHED = {
+  gone: ["red", "table is gone"],
+  unread: ["red", "cannot be read"],
+  refused: ["red", "refused"],
+  held: ["orange", "legal hold"],
+  "to do": ["blue", "to be erased"],
+  later: ["blue", "with a later run"],
+  waiting: ["yellow", "erased"],
+  complete: ["green", "certified"],
+  "no key": ["gray", "no key for it"],
+  "left out": ["gray", "left out"],
+};
+
+/** A table that leads to its page, with its certificate; one that is gone has none. */
+function Certified({ one }) {
+  const query = one.dag?.includes("__") ? "" : `?${new URLSearchParams({ table: one.table })}`;
+  const url = new URL(`${PREFIX}/tables/${one.dag}/certificates/${one.certificate}${query}`, document.baseURI);
+  return h(React.Fragment, null,
+    one.dag ? h(Link, { to: tablePath(one) }, one.table) : one.table,
+    one.dag && one.certificate && h(React.Fragment, null, " (", h(ui.Link, { href: url.href, download: true, color: "fg.info", title: one.certificate }, "certificate"), ")"));
+}
+
+const inOrder = (parts) => parts.flatMap((part, at) => (at ? [", ", part] : [part]));
+const certified = (tables) => inOrder(tables.map((one) => h(Certified, { key: one.table, one })));
+
+/** Tables of a request that are in one state for one reason, on one line. */
+function Together({ tables, now }) {
+  const [{ state, why, ripe_ms: ripe }] = tables;
+  const [colour, text] = REACHED[state];
+  const until = state === "waiting" && ripe > now ? `certified from ${date(ripe)} on` : "";
+  const said = state === "unread" ? "" : why || until; // why it cannot be read is said once, above
+  return h(ui.Flex, { columnGap: 3, rowGap: 0.5, mt: 2, align: "start", direction: { base: "column", md: "row" }, fontSize: "sm", "data-testid": "reached" },
+    h(ui.Badge, { colorPalette: colour, flexShrink: 0, minW: "28", justifyContent: "center" }, text),
+    h(ui.Box, { minW: 0, overflowWrap: "anywhere" }, certified(tables),
+      said && h(ui.Text, { as: "span", color: "fg.muted" }, ": ", said)));
+}
+
+/** Tables by their state and the reason, the pressing ones first. */
+function together(tables) {
+  const groups = new Map();
+  for (const one of tables) {
+    const key = JSON.stringify([one.state, one.why, one.ripe_ms]);
+    groups.set(key, [...(groups.get(key) ?? []), one]);
+  }
+  const order = Object.keys(REACHED);
+  return [...groups.values()].sort(([a], [b]) => order.indexOf(a.state) - order.indexOf(b.state));
+}
+
+const DUE = { overdue: "red", soon: "yellow", "": "gray" };
+
+/** What is known of a request whatever became of it. */
+function Asked({ one }) {
+  const text = [`received ${date(one.received_ms)}`, `due ${date(one.due_ms)}`, one.taken_by && `taken by ${one.taken_by}`, `${counted(one.keys, "key")} of ${one.columns.join(", ")}`];
+  return h(ui.Text, { fontSize: "xs", color: "fg.muted" }, one.reference && h(React.Fragment, null, h(ui.Code, { size: "xs" }, one.id), ", "), text.filter(Boolean).join(", "));
+}
+
+function OpenRequest({ one, now }) {
+  const counts = one.tables === null ? "its tables are being read …" : `erased from ${number(one.erased)} of ${counted(one.of, "table")}, certified in ${number(one.certified)}`;
+  return h(ui.Box, { borderWidth: 1, borderLeftWidth: 4, borderLeftColor: `${DUE[one.urgency]}.solid`, borderRadius: "md", p: 3, mb: 3, "data-testid": "erasure" },
+    h(ui.Flex, { gap: 2, wrap: "wrap", align: "center", mb: 1 },
+      h(ui.Text, { fontWeight: "bold", overflowWrap: "anywhere" }, one.reference || one.id),
+      h(ui.Badge, { colorPalette: DUE[one.urgency] }, one.due),
+      one.state && h(ui.Badge, { colorPalette: one.state === "waiting" ? "yellow" : "blue" }, one.state === "waiting" ? "waits for its certificates" : "open"),
+      h(ui.Text, { fontSize: "sm", color: "fg.muted" }, counts)),
+    h(Asked, { one }),
+    one.tables && together(one.tables).map((tables) => h(Together, { key: `${tables[0].state} ${tables[0].table}`, tables, now })),
+    one.tables && one.certified === one.of && h(ui.Text, { mt: 2, fontSize: "sm" }, "Nothing is left to do: the next run closes it, and deletes its keys."),
+    one.hidden > 0 && h(ui.Text, { mt: 2, fontSize: "sm", color: "fg.muted" }, `${counted(one.hidden, "table")} that you may not see.`));
+}
+
+function ClosedRequest({ one }) {
+  const outside = [
+    one.hidden > 0 && `${counted(one.hidden, "table")} that you may not see`,
+    one.without.length > 0 && `left out: ${one.without.join(", ")}`,
+    one.unstated.length > 0 && `nobody has said whether it has rows of people: ${one.unstated.join(", ")}`,
+  ].filter(Boolean);
+  const muted = { fontSize: "sm", mt: 1, overflowWrap: "anywhere", color: "fg.muted" };
+  return h(ui.Box, { borderWidth: 1, borderRadius: "md", p: 3, mb: 3, "data-testid": "closed" },
+    h(ui.Flex, { gap: 2, wrap: "wrap", align: "center", mb: 1 },
+      h(ui.Text, { fontWeight: "bold", overflowWrap: "anywhere" }, one.reference || one.id),
+      h(ui.Badge, { colorPalette: one.state === "done" ? "green" : "gray" }, one.state),
+      one.late && h(ui.Badge, { colorPalette: "red" }, "late"),
+      h(ui.Text, { fontSize: "sm", color: "fg.muted" }, `${date(one.closed_ms)}${one.closed_by ? ` by ${one.closed_by}` : ""}`)),
+    h(Asked, { one }),
+    one.withdrawn && h(ui.Text, { fontSize: "sm", mt: 1 }, `Why: ${one.withdrawn}`),
+    one.tables.length > 0 && h(ui.Text, { fontSize: "sm", mt: 1, overflowWrap: "anywhere" }, "Certified: ", certified(one.tables)),
+    outside.length > 0 && h(ui.Text, muted, `Not certified here: ${outside.join("; ")}`),
+    one.state === "done" && h(ui.Text, muted, "All that proves it: ", h(ui.Code, { size: "xs" }, `firnline erasure bundle ${one.id} FOLDER`)));
+}
+
+/** A list that is cut says so. */
+const rest = (count, shown, what) => count > shown && h(ui.Text, { fontSize: "sm", color: "fg.muted" }, `${number(count - shown)} more ${what}.`);
+
+function ClosedRequests({ closed, count }) {
+  if (!closed.length) return h(Section, { title: "Closed" }, h(ui.Text, { color: "fg.muted" }, "No request is closed yet."));
+  return h(Section, { title: "Closed", note: "the newest first; their keys are deleted" },
+    closed.map((one) => h(ClosedRequest, { key: one.id, one })),
+    rest(count, closed.length, "were closed before"));
+}
+
+function OpenRequests({ requests, count, now }) {
+  return h(Section, { title: "Open", note: requests.length > 1 ? "those that are due first before the others" : "" },
+    !requests.length && h(ui.Text, { color: "fg.muted" }, "No request is open. ", h(ui.Code, null, "firnline erasure ask FILE"), " takes one."),
+    requests.map((one) => h(OpenRequest, { key: one.id, one, now })),
+    rest(count, requests.length, "are due later"));
+}
+
+/** How old all of it is, and how many there are. */
+function requestsTold({ summary, age_ms: age, tables_age_ms: tables, refreshing, folder }) {
+  const due = [summary.overdue && `${number(summary.overdue)} overdue`, summary.soon && `${number(summary.soon)} due soon`].filter(Boolean);
+  return [
+    `${number(summary.open)} open${due.length ? ` (${due.join(", ")})` : ""}`,
+    `${number(summary.closed)} closed`,
+    `in ${folder} as of ${duration(age)} ago`,
+    tables !== null && summary.open ? `tables as of ${duration(tables)} ago` : "",
+    refreshing ? "refreshing …" : "",
+  ].filter(Boolean).join(", ");
+}
+
+/** What of the requests cannot be read, and why. */
+function RequestProblems({ data }) {
+  const { summary, tables_problem: tables, age_ms: age, waiting_ms: waiting, unread, away } = data;
+  const old = age === null ? "" : ` What is shown is ${duration(age)} old.`;
+  return h(React.Fragment, null,
+    summary.problem && h(Problem, { text: `The folder of requests ${data.folder} cannot be read: ${summary.problem}.${old}` }),
+    waiting > SILENT_MS && h(Problem, { text: `The store of ${data.folder} has not answered for ${duration(waiting)}.${old}` }),
+    tables && h(Problem, { text: `The tables could not be looked at: ${tables}.` }),
+    unread.map((why) => h(Problem, { key: why, text: `A request does not read: ${why}.` })),
+    away.length > 0 && h(ui.Alert.Root, { status: "warning", mb: 4, "data-testid": "away" }, h(ui.Alert.Indicator), h(ui.Alert.Content, { minW: 0, overflowWrap: "anywhere" },
+      h(ui.Alert.Title, null, `${counted(away.length, "table")} cannot be read, and may have rows of these people`),
+      h(ui.Alert.Description, null, away.slice(0, MOST_AWAY).map((one) => h(ui.Text, { key: one.table, mt: 1 }, h("b", null, one.table), `: ${one.why}`)), rest(away.length, MOST_AWAY, "tables")))));
+}
+
+const MOST_AWAY = 10;
+
+/** Requests of people to be erased: open, due and closed. */
+function Erasures({ data, error }) {
+  if (data === null && error === null) return h(ui.Box, null, h(ui.Spinner), " Reading …");
+  const failed = error && h(Problem, { text: `The requests could not be read: ${error}` });
+  if (data === null) return failed;
+  if (!data.set) return h(ui.Text, { "data-testid": "no-erasures" }, "No requests of erasure are taken: the settings name no folder for them, such as ", h(ui.Code, null, "erasure: {requests: s3://bucket/erasures}"), ".");
+  const { requests, closed, summary, unstated, people, run, now_ms: now } = data;
+  const muted = { mt: 2, fontSize: "sm", color: "fg.muted" };
+  return h(ui.Box, { "data-testid": "erasures" },
+    failed,
+    h(RequestProblems, { data }),
+    requests === null ? !summary.problem && h(ui.Box, null, h(ui.Spinner, { size: "sm", mr: 2 }), "Reading …") : h(React.Fragment, null,
+      h(ui.Text, { color: "fg.muted", overflowWrap: "anywhere" }, requestsTold(data)),
+      people === 0 ? h(ui.Text, { mt: 3 }, "Nothing can be erased: no table of the settings names the columns of a person, such as ", h(ui.Code, null, "person: [customer_id]"), ".") : h(ui.Flex, { gap: 2, mt: 3, align: "center", wrap: "wrap" },
+        h(Start, { dagId: ERASE_PERSON, conf: { dry_run: true } }, "Plan a run"),
+        h(Start, { dagId: ERASE_PERSON, conf: {}, asks: true, title: "The run asks for one approval for all tables" }, "Run …"),
+        h(Link, { to: `/dags/${ERASE_PERSON}` }, "Its runs")),
+      h(OpenRequests, { requests, count: summary.open, now }),
+      requests.length > 0 && h(ui.Text, muted, "This page reads no keys. Whether a legal hold or a key itself is in the way is known from ",
+        run ? h(React.Fragment, null, h(Link, { to: runPath(ERASE_PERSON, run.run_id) }, "the newest run"), `, ${ago(run.now_ms, now)}.`) : `runs of ${ERASE_PERSON}; there was none yet.`),
+      unstated.length > 0 && h(ui.Text, muted, `Not looked at, because nobody has said whether there are rows of people: ${unstated.slice(0, 10).join(", ")}${unstated.length > 10 ? ` and ${number(unstated.length - 10)} more` : ""}. Write `, h(ui.Code, null, "person: [column]"), " into their settings, or ", h(ui.Code, null, "person: []"), "."),
+      h(ClosedRequests, { closed, count: summary.closed })));
+}
+
+/** The view of the page, or the tab of the DAG that carries them out. */
+function Requests({ show }) {
+  const [data, error] = useFigures("erasures");
+  return h(ui.Box, { p: 6, overflow: "auto", height: "100%" },
+    show && h(ui.Heading, { size: "xl", mb: 2 }, "Tables"),
+    show && h(Views, { view: "erasures", summary: data?.summary ?? {}, show }),
+    h(Erasures, { data, error }));
 }
 
 // --- one table --------------------------------------------------------------------------------
@@ -720,7 +917,9 @@ function NoTable({ dagId, why }) {
 
 const MOST_NAMED = 50;
 
-function TableOfDag({ dagId }) {
+const TableOfDag = ({ dagId }) => h(dagId === ERASE_PERSON ? Requests : OneTable, { dagId });
+
+function OneTable({ dagId }) {
   const [asked] = router.useSearchParams();
   const table = asked.get("table");
   const path = `tables/${encodeURIComponent(dagId)}`;
