@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -479,10 +480,16 @@ def test_the_tab_of_a_dag_for_all_tables_says_which_there_are(
     page.wait_for_url("**/dags/merge__lived/plugin/firnline-table")
 
 
-def test_requests_of_erasure_are_shown_by_urgency_with_their_certificates(
+def erasures(browser: Browser, single: Server) -> Page:
+    """Open the requests of erasure."""
+    assert wait_until(lambda: single.has_dag("erase_person"))
+    path = "plugin/firnline-tables?view=erasures"
+    return page_of(browser, single.url, path, single.token("root"))
+
+
+def test_requests_of_erasure_are_shown_by_urgency_with_what_tables_have_reached(
     browser: Browser, single: Server
 ) -> None:
-    assert wait_until(lambda: single.has_dag("erase_person"))
     page = page_of(browser, single.url, "plugin/firnline-tables", single.token("root"))
     expect(page.get_by_test_id("pressing")).to_have_text("1 overdue")
     shot(page, "erasures-tab")
@@ -498,29 +505,40 @@ def test_requests_of_erasure_are_shown_by_urgency_with_their_certificates(
     reached = late.get_by_test_id("reached")
     expect(reached.nth(0)).to_have_text("cannot be readlost")
     expect(page.get_by_test_id("away")).to_contain_text("lost: there is no table at")
-    expect(reached.nth(1)).to_contain_text("erased")
-    expect(reached.nth(1)).to_contain_text("asked (certificate): certified from")
+    expect(reached.nth(1)).to_contain_text("erasedasked (certificate): certified from")
     expect(soon).to_contain_text("due in 3d")
     expect(soon.get_by_test_id("reached").nth(1)).to_have_text("to be erasedasked")
     expect(gone.get_by_test_id("reached").nth(0)).to_contain_text("moved: it was taken for this")
+    assert f">{KEY}<" not in page.content()
+    late.get_by_role("link", name="asked").click()
+    page.wait_for_url("**/dags/merge__asked/plugin/firnline-table")
+
+
+def test_closed_requests_hand_out_certificates_and_bundles(
+    browser: Browser, single: Server
+) -> None:
+    page = erasures(browser, single)
     closed = page.get_by_test_id("closed")
     expect(closed).to_have_count(2)
-    expect(closed.nth(0)).to_contain_text("donelate")
-    expect(closed.nth(1)).to_contain_text("Why: asked twice")
-    assert f">{KEY}<" not in page.content()
+    done, withdrawn = closed.nth(0), closed.nth(1)
+    expect(done).to_contain_text("T-4donelate")
+    expect(withdrawn).to_contain_text("T-5withdrawn")
+    expect(withdrawn).to_contain_text("Why: asked twice")
+    expect(withdrawn.get_by_role("link")).to_have_count(0)
     for width in (1400, 480):
         page.set_viewport_size({"width": width, "height": 900})
         page.get_by_role("tab").first.scroll_into_view_if_needed()
         shot(page, f"erasures-{width}")
-        closed.nth(1).scroll_into_view_if_needed()
+        withdrawn.scroll_into_view_if_needed()
         shot(page, f"erasures-closed-{width}")
     with page.expect_download() as download:
-        closed.nth(0).get_by_role("link", name="certificate").click()
-    handed = json.loads(Path(download.value.path()).read_bytes())
-    assert handed["table"] == "asked"
-    page.set_viewport_size({"width": 1400, "height": 900})
-    late.get_by_role("link", name="asked").click()
-    page.wait_for_url("**/dags/merge__asked/plugin/firnline-table")
+        done.get_by_role("link", name="certificate").click()
+    assert json.loads(Path(download.value.path()).read_bytes())["table"] == "asked"
+    with page.expect_download() as download:
+        done.get_by_role("link", name="bundle").click()
+    with zipfile.ZipFile(Path(download.value.path())) as bundle:
+        names = set(bundle.namelist())
+    assert {"request.json", "closed.json", "outside.txt", "asked/verify_table.py"} <= names
 
 
 def test_the_tab_of_the_dag_that_erases_people_shows_the_requests(
@@ -535,10 +553,8 @@ def test_the_tab_of_the_dag_that_erases_people_shows_the_requests(
 
 @pytest.mark.turn("an action of the page that waits for its run")
 def test_what_only_keys_tell_is_known_from_the_newest_run(browser: Browser, single: Server) -> None:
-    assert wait_until(lambda: single.has_dag("erase_person"))
+    page = erasures(browser, single)
     single.pause("erase_person", paused=False)
-    path = "plugin/firnline-tables?view=erasures"
-    page = page_of(browser, single.url, path, single.token("root"))
     page.get_by_role("button", name="Plan a run").click()
     page.wait_for_url("**/dags/erase_person/runs/**")
     (run,) = (each for each in single.runs("erase_person") if each["run_type"] == "manual")
@@ -546,7 +562,7 @@ def test_what_only_keys_tell_is_known_from_the_newest_run(browser: Browser, sing
     assert wait_until(lambda: single.run_state(*ran) in {"success", "failed"})
     assert single.run_state(*ran) == "success"
     single.pause("erase_person", paused=True)
-    page = page_of(browser, single.url, path, single.token("root"))
+    page = erasures(browser, single)
     reached = page.get_by_test_id("erasure").nth(1).get_by_test_id("reached")
     expect(reached.nth(1)).to_contain_text("legal holdasked: 1 key of 1 is under the legal hold")
     expect(page.get_by_role("link", name="the newest run")).to_be_visible()

@@ -57,6 +57,11 @@ def test_requests_of_erasure_are_for_those_who_may_read_the_dag_that_erases_peop
 ) -> None:
     assert server.get("/api/erasures", "ana").status_code == 403
     assert server.get("/api/erasures", "root").json() == {"set": False}
+    bundle = "/api/erasures/01a1fde9-c84a-773c-a413-b1d33b39382f/bundle"
+    assert [server.get(bundle, user).status_code for user in (None, "ana")] == [401, 403]
+    none = server.get(bundle, "root")
+    assert none.status_code == 400
+    assert "name no folder for requests" in none.json()["message"]
     for user in ("ana", "root"):
         assert server.get("/api/fleet", user).json()["erasures"] is None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +11,8 @@ from typing import Any
 
 from firnline.airflow.page.board import Known, Looks
 from firnline.airflow.page.planned import Planned
-from firnline.operations.erasure.folder import Requests
+from firnline.errors import UsageError
+from firnline.operations.erasure.folder import Requests, Standing
 from firnline.operations.erasure.plan import Open, Reached, by_urgency, plan_erasure, urgency
 from firnline.operations.erasure.record import Closed, ErasedTable, Request
 from firnline.operations.erasure.run import clock_text
@@ -165,7 +168,14 @@ def _closed(request: Request, end: Closed, seen: Seen) -> dict[str, Any]:
         "hidden": len(end.tables) - len(shown),
         "without": seen.names(end.without),
         "unstated": seen.names(end.unstated),
+        "bundle": not end.withdrawn and _may_have(end, seen),
     }
+
+
+def _may_have(end: Closed, seen: Seen) -> bool:
+    """Return True if a user may have the bundle, and all of its tables are still there."""
+    names = [*end.without, *end.unstated]
+    return seen.names(names) == names and all(each.table in seen.dags for each in end.tables)
 
 
 def _certified(one: ErasedTable, seen: Seen) -> dict[str, Any]:
@@ -175,6 +185,29 @@ def _certified(one: ErasedTable, seen: Seen) -> dict[str, Any]:
         "certificate": one.certificate,
         "completed_ms": one.completed_ms,
     }
+
+
+def named_in(standing: Standing) -> list[str]:
+    """Return the tables that a bundle of a request names.
+
+    Raises UsageError: it is not done, so there is nothing to hand out yet.
+    """
+    end = standing.closed
+    if end is None or end.withdrawn:
+        raise UsageError(
+            f"request {standing.request.id} is not done",
+            next_step="`firnline erasure bundle` writes what there is of it",
+        )
+    return [*(each.table for each in end.tables), *end.without, *end.unstated]
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Return a ZIP file with these files by their paths."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return whole.getvalue()
 
 
 def _age(then_ms: int | None, now_ms: int) -> int | None:

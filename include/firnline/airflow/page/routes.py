@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.configuration import AIRFLOW_HOME, conf
@@ -24,7 +25,7 @@ from firnline.airflow.page.facts import Facts, facts_of
 from firnline.airflow.page.fleet import Fleet, Row, dag_of
 from firnline.airflow.page.metrics import Metrics, in_name, is_on
 from firnline.airflow.page.planned import planned
-from firnline.airflow.page.requested import Seen, requests_json, summary
+from firnline.airflow.page.requested import Seen, named_in, requests_json, summary, zipped
 from firnline.airflow.page.watch import OneOf, Watch
 from firnline.airflow.settings import current_settings
 from firnline.airflow.versions import gauges
@@ -32,9 +33,12 @@ from firnline.clock import SystemClock
 from firnline.errors import FirnlineError, UsageError
 from firnline.operations.dag_ids import ERASE_PERSON, TABLE, parse_dag_id
 from firnline.operations.erase.certificate import stored
+from firnline.operations.erasure.bundle import bundle_of
 from firnline.operations.erasure.folder import open_folder
 from firnline.operations.erasure.run import People
+from firnline.settings.erasure import ErasureSettings
 from firnline.settings.load import Settings, TableSettings, settings_path
+from firnline.store.access import StoreAccess
 from firnline.table import Table
 from firnline.table import open_table as open_store_table
 
@@ -97,23 +101,42 @@ def _add_erasures(app: FastAPI, board: Board) -> None:
         ``set`` is False without a folder for them in the settings. Tables whose DAG the user may
         not read are numbers.
         """
-        settings = current_settings()
-        dags = {name: dag_of(table) for name, table in settings.tables.items()}
-        dags |= {name: dag_of(table) for name, table in settings.broken.items()}
-        wanted = {*dags.values(), ERASE_PERSON}
-        may = get_auth_manager().filter_authorized_dag_ids(dag_ids=wanted, user=user)
-        if ERASE_PERSON not in may:
-            raise HTTPException(403, f"you may not read the DAG {ERASE_PERSON}")
-        known = board.known(tables=True)
+        seen, known = _seen(user), board.known(tables=True)
         if known is None:
             return _json({"set": False})
-        seen = Seen(settings, {name: dag for name, dag in dags.items() if dag in may})
         plain = requests_json(known, seen, planned(session))
         return _json({"set": True, "now_ms": known.now_ms, **plain})
 
+    @app.get("/api/erasures/{request}/bundle")
+    def read_bundle(request: str, user: GetUserDep) -> Response:
+        """What proves a request that is done, as a ZIP file, for who may read all of its tables.
+
+        Waits for the stores. Requests: those of ``erasure.bundle.bundle_of``, and those of
+        ``RequestFolder.one`` once more.
+        """
+        seen, people = _seen(user), open_people(current_settings())
+        names = named_in(people.folder.one(request))
+        if seen.names(names) != names:
+            raise HTTPException(403, "you may not read the DAG of each table of this request")
+        headers = {"Content-Disposition": f'attachment; filename="erasure-{request}.zip"'}
+        data = zipped(bundle_of(people, request))
+        return Response(data, media_type="application/zip", headers=headers)
+
+
+def _seen(user: BaseUser) -> Seen:
+    """Return the tables of a user who may see requests of erasure; 403 for anybody else."""
+    settings = current_settings()
+    dags = {name: dag_of(table) for name, table in settings.tables.items()}
+    dags |= {name: dag_of(table) for name, table in settings.broken.items()}
+    wanted = {*dags.values(), ERASE_PERSON}
+    may = get_auth_manager().filter_authorized_dag_ids(dag_ids=wanted, user=user)
+    if ERASE_PERSON not in may:
+        raise HTTPException(403, f"you may not read the DAG {ERASE_PERSON}")
+    return Seen(settings, {name: dag for name, dag in dags.items() if dag in may})
+
 
 def _add_certificates(app: FastAPI, kept: Fleet, may_read: Sequence[Any]) -> None:
-    """Add the one answer that waits for a store."""
+    """Add the certificates, whose answer waits for a store."""
 
     @app.get("/api/tables/{dag_id}/certificates/{erase}", dependencies=may_read)
     def read_certificate(dag_id: str, erase: str, table: str | None = None) -> Response:
@@ -210,10 +233,12 @@ def open_people(settings: Settings) -> People:
     No request is sent to a store. Raises: as ``open_table``, of the folder; UsageError: the
     settings name none.
     """
-    get = Connection.get_connection_from_secrets
-    named = settings.erasure
-    place = TableSettings(
-        name="erasure", root=named.requests or "", connection_id=named.connection_id
-    )
-    folder = open_folder(named, store_access(place, get))
+    folder = open_folder(settings.erasure, _access_of(settings.erasure))
     return People(folder, settings, lambda name: open_table(settings.table(name)))
+
+
+def _access_of(named: ErasureSettings) -> StoreAccess | None:
+    if named.requests is None:
+        return None  # there is nothing to open, which the folder says
+    place = TableSettings(name="erasure", root=named.requests, connection_id=named.connection_id)
+    return store_access(place, Connection.get_connection_from_secrets)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,15 @@ import pytest
 from firnline.airflow.page.board import TABLES_MS, Board, Known
 from firnline.airflow.page.cache import STALE_MS
 from firnline.airflow.page.planned import Planned
-from firnline.airflow.page.requested import MOST_OPEN, Seen, requests_json, summary
-from firnline.errors import EnvironmentFaultError
+from firnline.airflow.page.requested import (
+    MOST_OPEN,
+    Seen,
+    named_in,
+    requests_json,
+    summary,
+    zipped,
+)
+from firnline.errors import EnvironmentFaultError, UsageError
 from firnline.operations.erasure.look import Step, TableLook
 from firnline.operations.erasure.run import People, withdraw
 from firnline.settings.load import Settings
@@ -166,7 +175,12 @@ def test_what_is_erased_waits_for_its_certificates_and_is_closed(tmp_path: Path)
     (ended,) = said["closed"]
     assert (ended["id"], ended["state"], ended["late"]) == (request.id, "done", False)
     assert [each["table"] for each in ended["tables"]] == ["mails", "orders"]
-    assert ended["unstated"] == ["weather"]
+    assert (ended["unstated"], ended["bundle"]) == (["weather"], True)
+    names = ["mails", "orders", "weather"]
+    assert named_in(town.folder.one(request.id)) == names
+    # The bundle names the table of which nobody has said anything, too.
+    (ended,) = page.said("mails", "orders")["closed"]
+    assert (ended["unstated"], ended["bundle"]) == ([], False)
 
 
 def test_requests_that_are_overdue_or_soon_due_are_marked(tmp_path: Path) -> None:
@@ -192,6 +206,8 @@ def test_withdrawn_and_late_requests_say_so(tmp_path: Path) -> None:
     town.run()
     town.clock.advance(40 * DAY)
     town.run()
+    with pytest.raises(UsageError, match="is not done"):
+        named_in(town.folder.one(request.id))
     closed = {each["id"]: each for each in Page(town).said()["closed"]}
     assert closed[request.id]["withdrawn"] == "asked twice"
     assert closed[request.id]["state"] == "withdrawn"
@@ -215,6 +231,7 @@ def test_a_table_that_the_user_may_not_read_is_a_number(tmp_path: Path) -> None:
     town.run()
     (ended,) = page.said("orders")["closed"]
     assert ([each["table"] for each in ended["tables"]], ended["hidden"]) == (["orders"], 1)
+    assert not ended["bundle"]
 
 
 def test_tables_that_are_gone_or_do_not_open_say_why(tmp_path: Path) -> None:
@@ -292,3 +309,9 @@ def test_what_was_erased_since_is_not_what_the_run_has_found(tmp_path: Path) -> 
     town.run()
     said = Page(town).said(run=Planned("r", 7, {"orders": look}))
     assert [each["state"] for each in said["requests"][0]["tables"]] == ["waiting", "waiting"]
+
+
+def test_a_bundle_is_a_zip_file_with_folders() -> None:
+    files = {"request.json": b"{}", "orders/verify_table.py": b"pass"}
+    with zipfile.ZipFile(io.BytesIO(zipped(files))) as found:
+        assert {name: found.read(name) for name in found.namelist()} == files

@@ -375,7 +375,7 @@ function ClosedRequest({ one }) {
     one.withdrawn && h(ui.Text, { fontSize: "sm", mt: 1 }, `Why: ${one.withdrawn}`),
     one.tables.length > 0 && h(ui.Text, { fontSize: "sm", mt: 1, overflowWrap: "anywhere" }, "Certified: ", certified(one.tables)),
     outside.length > 0 && h(ui.Text, muted, `Not certified here: ${outside.join("; ")}`),
-    one.state === "done" && h(ui.Text, muted, "All that proves it: ", h(ui.Code, { size: "xs" }, `firnline erasure bundle ${one.id} FOLDER`)));
+    one.state === "done" && h(ui.Text, muted, "All that proves it: ", one.bundle && h(React.Fragment, null, h(ui.Link, { href: new URL(`${PREFIX}/erasures/${one.id}/bundle`, document.baseURI).href, download: true, color: "fg.info" }, "bundle"), ", or "), h(ui.Code, { size: "xs" }, `firnline erasure bundle ${one.id} FOLDER`)));
 }
 
 /** A list that is cut says so. */
