@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from firnline.airflow.page.background import Background
+from firnline.airflow.page.background import FAILED, Background
 from firnline.clock import Clock
 from firnline.errors import FirnlineError
 from firnline.operations.health.reading import Seen, unchanged
@@ -111,7 +111,7 @@ class Cache:
         name, began_ms = table.name, self._clock.now_ms()
         old = self.get(name)
         self._set(name, replace(old, asked_ms=began_ms, under_way=True))
-        problem = "the look at it failed; see the log of the API server"
+        problem = FAILED
         try:
             self._set(name, self._found(table, old, began_ms))
             problem = ""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from firnline.airflow.page.background import Background
+from firnline.airflow.page.background import FAILED, Background
 from firnline.clock import Clock
 from firnline.errors import FirnlineError
 
@@ -85,7 +85,7 @@ class Repeated(Generic[ValueT]):
         began_ms = self._clock.now_ms()
         last = replace(self.get(of), asked_ms=began_ms, under_way=True)
         self._set(last)
-        problem = "the look at it failed; see the log of the API server"
+        problem = FAILED
         try:
             last = replace(last, value=read(last.value), read_ms=began_ms)
             problem = ""
