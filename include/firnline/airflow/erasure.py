@@ -301,8 +301,9 @@ def people_of(settings: Settings) -> People:
     from firnline.operations.erasure.folder import open_folder
     from firnline.operations.erasure.run import People
 
-    place = AllTables().of_run({})
-    folder = open_folder(settings.erasure, store_access(place))
+    # Without a folder, which somebody may have taken out since, opening it says so.
+    named = settings.erasure.requests is not None
+    folder = open_folder(settings.erasure, store_access(AllTables().of_run({})) if named else None)
     tables = [table for table in settings.tables.values() if table.person]
     opens = {each.name: each.open for each in members_of(tables, frozenset())}
     return People(folder, settings, lambda name: opens[name]())

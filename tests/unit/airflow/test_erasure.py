@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,13 @@ from airflow.sdk import DAG
 from firnline.airflow import erasure, triggering
 from firnline.airflow.approvals import Approve
 from firnline.airflow.erase import ApprovedErase, ApproveErase, EraseWork
-from firnline.airflow.erasure import AllTables, ErasePeople, PlanErasure, StartErases
+from firnline.airflow.erasure import (
+    AllTables,
+    ErasePeople,
+    PlanErasure,
+    StartErases,
+    people_of,
+)
 from firnline.airflow.settings import current_settings
 from firnline.airflow.tables import OneTable
 from firnline.airflow.versions import AirflowFailException, DownstreamTasksSkipped
@@ -279,3 +286,10 @@ def test_requests_may_be_handed_to_a_driver(place: Path) -> None:
 
 def test_context_of_others(place: Path) -> None:
     assert XComs({"a b c": 1}).xcom_pull("c", dag_id="a", run_id="b") == 1
+
+
+def test_settings_that_name_no_folder_any_more_are_a_sentence(place: Path) -> None:
+    settings = current_settings()
+    none = settings.erasure.model_copy(update={"requests": None})
+    with pytest.raises(UsageError, match="no folder for requests"):
+        people_of(replace(settings, erasure=none))
