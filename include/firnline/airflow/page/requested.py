@@ -190,13 +190,13 @@ def _certified(one: ErasedTable, seen: Seen) -> dict[str, Any]:
 def named_in(standing: Standing) -> list[str]:
     """Return the tables that a bundle of a request names.
 
-    Raises UsageError: it is not done, so there is nothing to hand out yet.
+    Raises UsageError: it is open or was withdrawn, so there is no proof of all of it.
     """
     end = standing.closed
     if end is None or end.withdrawn:
         raise UsageError(
             f"request {standing.request.id} is not done",
-            next_step="`firnline erasure bundle` writes what there is of it",
+            next_step="`firnline erasure show` says what an open one waits for",
         )
     return [*(each.table for each in end.tables), *end.without, *end.unstated]
 
