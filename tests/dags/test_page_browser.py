@@ -541,6 +541,46 @@ def test_closed_requests_hand_out_certificates_and_bundles(
     assert {"request.json", "closed.json", "outside.txt", "asked/verify_table.py"} <= names
 
 
+NONE = {"open": 0, "overdue": 0, "soon": 0, "closed": 0, "unread": 0, "problem": ""}
+AWAY = {**dict.fromkeys(NONE), "problem": "access is denied; allow it"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "said"),
+    [
+        ("empty", {"requests": [], "closed": [], "summary": NONE}, "No request is open."),
+        (
+            "first",
+            {"requests": None, "closed": None, "summary": {**AWAY, "problem": ""}},
+            "Reading",
+        ),
+        (
+            "away",
+            {"requests": None, "closed": None, "summary": AWAY, "age_ms": None},
+            "/requests cannot be read: access is denied; allow it.",
+        ),
+        (
+            "old",
+            {"summary": {**NONE, "open": 3, "problem": "away; wait"}, "age_ms": 7_200_000},
+            "cannot be read: away; wait. What is shown is 2 h old.",
+        ),
+        ("silent", {"waiting_ms": 60_000}, "has not answered for 1 min."),
+        ("unread", {"unread": ["x.request.json does not read"]}, "A request does not read: x."),
+        ("people", {"people": 0}, "no table of the settings names the columns of a person"),
+    ],
+)
+def test_what_is_missing_of_the_requests_is_said(
+    browser: Browser, single: Server, name: str, changed: dict[str, object], said: str
+) -> None:
+    assert wait_until(lambda: single.get("/api/erasures", "root").json()["tables_age_ms"])
+    answer = {**single.get("/api/erasures", "root").json(), "away": [], **changed}
+    page = page_of(browser, single.url, "", single.token("root"))
+    page.route("**/firnline/api/erasures", lambda route: route.fulfill(json=answer))
+    page.goto(f"{single.url}/plugin/firnline-tables?view=erasures")
+    expect(page.get_by_test_id("erasures")).to_contain_text(said)
+    shot(page, f"erasures-{name}")
+
+
 def test_the_tab_of_the_dag_that_erases_people_shows_the_requests(
     browser: Browser, single: Server
 ) -> None:
