@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from firnline.parquet.part import DIGEST_KEY
 from firnline.parquet.stats import from_footer, from_table
 from firnline.types.arrow import to_arrow
 from firnline.types.digests import Digest, parse_digest, total
+from firnline.types.order import SortKey
 from firnline.types.sql import fold_name, parse_sql_type
 from firnline.types.values import Stats
 
@@ -57,7 +59,7 @@ def is_small(task: KernelTask) -> bool:
         return False
     if not all(map(_is_plain, task.inputs)):
         return False
-    return _fits(task) and _is_sortable(task) and is_written_by_arrow(task)
+    return _fits(task) and _is_sortable(task.columns, task.sort_by) and is_written_by_arrow(task)
 
 
 def _is_plain(source: KernelInput) -> bool:
@@ -71,10 +73,11 @@ def _fits(task: KernelTask) -> bool:
     return 0 < rows <= _ROWS and sum(source.bytes for source in task.inputs) <= _BYTES
 
 
-def _is_sortable(task: KernelTask) -> bool:
+@lru_cache(maxsize=16)
+def _is_sortable(columns: tuple[tuple[str, str], ...], sort_by: tuple[SortKey, ...]) -> bool:
     """Return True if Arrow sorts as DuckDB does: NaN is the greatest number, nulls come last."""
-    kinds = {fold_name(name): parse_sql_type(kind) for name, kind in task.columns}
-    for key in task.sort_by:
+    kinds = {fold_name(name): parse_sql_type(kind) for name, kind in columns}
+    for key in sort_by:
         kind = kinds.get(fold_name(key.column))
         if kind is None or (key.descending and kind.name in _INEXACT):
             return False
@@ -124,7 +127,7 @@ class SmallGroup:
         """Return all rows, in the order of the inputs and with the columns of the table."""
         if not are_safe([tail_in(data) for data in self.inputs]):
             raise NotHereError
-        schema, limit = to_arrow(dict(self.task.columns)), self._how.row_group_bytes
+        schema, limit = _schema(self.task.columns), self._how.row_group_bytes
         tables: list[pa.Table] = []
         for data in self.inputs:
             tables.append(_rows_of(data, schema, limit))
@@ -202,6 +205,12 @@ class SmallGroup:
         return tries(self.task.memory, self.task.threads)[0]
 
 
+@lru_cache(maxsize=16)
+def _schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    """Return the schema of a table, which many groups have."""
+    return to_arrow(dict(columns))
+
+
 def _rows_of(data: bytes, schema: pa.Schema, limit: int) -> pa.Table:
     """Return the rows of a file.
 
@@ -209,8 +218,8 @@ def _rows_of(data: bytes, schema: pa.Schema, limit: int) -> pa.Table:
         NotHereError: its columns are not exactly those of the schema, or its rows take more than
             so many bytes.
     """
-    source = pa.BufferReader(data)
-    metadata = pq.read_metadata(source)
+    file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+    metadata = file.metadata
     found = metadata.schema.to_arrow_schema()
     if len(found) != len(schema) or {f.name: f.type for f in found} != {
         f.name: f.type for f in schema
@@ -218,8 +227,9 @@ def _rows_of(data: bytes, schema: pa.Schema, limit: int) -> pa.Table:
         raise NotHereError
     if metadata.num_rows * len(schema) * VALUE_BYTES > limit:
         raise NotHereError
-    coded = _coded(metadata, schema)
-    file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, read_dictionary=coded)
+    if coded := _coded(metadata, schema):
+        source = pa.BufferReader(data)
+        file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, read_dictionary=coded)
     rows = file.read(use_threads=False)
     columns = [decoded(rows.column(name), limit) for name in schema.names]
     if [None if column is None else column.type for column in columns] != schema.types:

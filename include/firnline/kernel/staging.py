@@ -22,6 +22,7 @@ from firnline.ids import Ids
 from firnline.kernel.faults import disk_full, scratch_full
 from firnline.kernel.task import KernelInput, KernelTask
 from firnline.store.base import Store
+from firnline.store.client import ObjectClient
 from firnline.store.transfer import each
 
 CONCURRENCY = 8
@@ -77,7 +78,10 @@ def stage_small(inputs: Sequence[KernelInput], store: Store) -> tuple[bytes, ...
         with _named(key):
             return store.get(key)
 
-    return tuple(each([source.key for source in inputs], fetch, CONCURRENCY))
+    keys = [source.key for source in inputs]
+    if isinstance(store, ObjectClient) and store.in_folder:
+        return tuple(map(fetch, keys))  # a thread costs several times a small file
+    return tuple(each(keys, fetch, CONCURRENCY))
 
 
 def put_down(held: Sequence[bytes], folder: Path) -> list[Path]:

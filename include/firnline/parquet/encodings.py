@@ -39,7 +39,9 @@ def leaves_in(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
 
 def _leaves_of(path: str, values: pa.ChunkedArray) -> Iterator[tuple[str, pa.ChunkedArray]]:
     kind = values.type
-    if pa.types.is_struct(kind):
+    if not pa.types.is_nested(kind) and not isinstance(kind, pa.BaseExtensionType):
+        yield path, values
+    elif pa.types.is_struct(kind):
         for field, child in zip(kind, values.flatten(), strict=True):
             yield from _leaves_of(f"{path}.{field.name}", child)
     elif pa.types.is_map(kind):
@@ -54,7 +56,7 @@ def _leaves_of(path: str, values: pa.ChunkedArray) -> Iterator[tuple[str, pa.Chu
         plain = pa.chunked_array([chunk.storage for chunk in values.chunks], kind.storage_type)
         yield from _leaves_of(path, plain)
     else:
-        yield path, values
+        yield path, values  # a view of a list, which no part has
 
 
 def _distinct(rows: pa.Table, most: int) -> Iterator[tuple[str, int]]:

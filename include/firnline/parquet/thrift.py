@@ -7,7 +7,7 @@ specification ``thrift-compact-protocol.md``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -91,7 +91,7 @@ Value = int | bytes | Items | Struct
 def decode(data: bytes) -> Struct:
     """Return the structure at the start of the bytes. Raises ThriftError."""
     try:
-        return _Reader(data).struct(0)
+        return _struct(data, 0, 0)[0]
     except IndexError:
         raise ThriftError("the structure ends early") from None
 
@@ -99,118 +99,160 @@ def decode(data: bytes) -> Struct:
 def encode(value: Struct) -> bytes:
     """Return the bytes of a structure."""
     out = bytearray()
-    _write_struct(out, value)
+    _write_struct(out, 0, value)
     return bytes(out)
 
 
-@dataclass(slots=True)
-class _Reader:
-    data: bytes
-    at: int = 0
-
-    def struct(self, depth: int) -> Struct:
-        struct, number = Struct(), 0
-        while head := self._byte():
-            kind, delta = head & 15, head >> 4
-            number = number + delta if delta else self._zigzag()
-            struct.fields[number] = (kind, self._value(kind, depth))
-        return struct
-
-    def _value(self, kind: int, depth: int) -> Value:
-        if depth > _MOST_DEPTH:
-            raise ThriftError("the structure is nested too deeply")
-        if kind in (TRUE, FALSE):
-            return kind
-        if kind == _BYTE:
-            return self._byte()
-        if kind in (I16, I32, I64):
-            return self._zigzag()
-        if kind == DOUBLE:
-            return self._take(8)
-        if kind == BINARY:
-            return self._take(self._varint())
-        if kind in (LIST, SET):
-            return self._items(depth)
-        if kind == STRUCT:
-            return self.struct(depth + 1)
-        raise ThriftError(f"type {kind} is not known")
-
-    def _items(self, depth: int) -> Items:
-        head = self._byte()
-        kind, count = head & 15, head >> 4
-        count = self._varint() if count == 15 else count
-        # A boolean in a list is a byte of its own.
-        read: Callable[[], Value] = (
-            self._byte if kind in (TRUE, FALSE) else lambda: self._value(kind, depth + 1)
-        )
-        return Items(kind, [read() for _ in range(count)])
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def _take(self, count: int) -> bytes:
-        self.at += count
-        if self.at > len(self.data):
-            raise IndexError
-        return self.data[self.at - count : self.at]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
+# Plain functions, since footers have thousands of values: each takes the bytes and a position in
+# them, and returns a value and the position behind it.
 
 
-def _write_struct(out: bytearray, value: Struct) -> None:
+def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+    if depth > _MOST_DEPTH:
+        raise ThriftError("the structure is nested too deeply")
+    fields: dict[int, tuple[int, Value]] = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind = head & 15
+        if head > 15:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at, depth)
+        if TRUE <= kind <= FALSE:
+            fields[number] = (kind, kind)
+            continue
+        value, at = _READ[kind](data, at, depth)
+        fields[number] = (kind, value)
+    return Struct(fields), at + 1
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    if byte < 128:
+        return byte, at
+    value, shift = byte & 127, 7
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+
+
+def _integer(data: bytes, at: int, _depth: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def _byte(data: bytes, at: int, _depth: int) -> tuple[int, int]:
+    return data[at], at + 1
+
+
+def _taken(data: bytes, at: int, count: int) -> tuple[bytes, int]:
+    end = at + count
+    if end > len(data):
+        raise IndexError
+    return data[at:end], end
+
+
+def _double(data: bytes, at: int, _depth: int) -> tuple[bytes, int]:
+    return _taken(data, at, 8)
+
+
+def _binary(data: bytes, at: int, _depth: int) -> tuple[bytes, int]:
+    count, at = _varint(data, at)
+    return _taken(data, at, count)
+
+
+def _items(data: bytes, at: int, depth: int) -> tuple[Items, int]:
+    if depth >= _MOST_DEPTH:
+        raise ThriftError("the structure is nested too deeply")
+    head = data[at]
+    at += 1
+    kind, count = head & 15, head >> 4
+    if count == 15:
+        count, at = _varint(data, at)
+    # A boolean in a list is a byte of its own.
+    read = _byte if kind in (TRUE, FALSE) else _READ[kind]
+    values: list[Value] = []
+    for _ in range(count):
+        value, at = read(data, at, depth + 1)
+        values.append(value)
+    return Items(kind, values), at
+
+
+def _inner(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+    return _struct(data, at, depth + 1)
+
+
+def _unknown(data: bytes, at: int, _depth: int) -> tuple[Value, int]:
+    raise ThriftError(f"byte {data[at - 1]} before position {at} states no type that is known")
+
+
+_Read = Callable[[bytes, int, int], tuple[Value, int]]
+_KNOWN: Final[Mapping[int, _Read]] = {
+    _BYTE: _byte,
+    I16: _integer,
+    I32: _integer,
+    I64: _integer,
+    DOUBLE: _double,
+    BINARY: _binary,
+    LIST: _items,
+    SET: _items,
+    STRUCT: _inner,
+}
+_READ: Final = tuple(_KNOWN.get(kind, _unknown) for kind in range(16))
+
+
+# Their counterparts take the type that a field or list states, too.
+
+
+def _write_struct(out: bytearray, _kind: int, value: Value) -> None:
+    assert isinstance(value, Struct)
     last = 0
     for number, (kind, each) in sorted(value.fields.items()):
         if 0 < number - last < 16:
             out.append((number - last) << 4 | kind)
         else:
             out.append(kind)
-            _write_varint(out, _to_zigzag(number))
-        _write_value(out, kind, each)
+            _write_integer(out, kind, number)
+        if kind > FALSE:
+            _WRITE[kind](out, kind, each)
         last = number
     out.append(0)
 
 
-def _write_value(out: bytearray, kind: int, value: Value) -> None:
-    if kind in (TRUE, FALSE):
-        return
-    if isinstance(value, Struct):
-        _write_struct(out, value)
-    elif isinstance(value, Items):
-        _write_items(out, value)
-    elif isinstance(value, bytes):
-        if kind == BINARY:
-            _write_varint(out, len(value))
-        out += value
-    elif kind == _BYTE:
-        out.append(value)
-    else:
-        _write_varint(out, _to_zigzag(value))
+def _write_integer(out: bytearray, _kind: int, value: Value) -> None:
+    assert isinstance(value, int)
+    _write_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def _write_items(out: bytearray, items: Items) -> None:
-    count = len(items.values)
+def _write_byte(out: bytearray, _kind: int, value: Value) -> None:
+    assert isinstance(value, int)
+    out.append(value)
+
+
+def _write_bytes(out: bytearray, kind: int, value: Value) -> None:
+    assert isinstance(value, bytes)
+    if kind == BINARY:
+        _write_varint(out, len(value))
+    out += value
+
+
+def _write_items(out: bytearray, _kind: int, value: Value) -> None:
+    assert isinstance(value, Items)
+    kind, count = value.kind, len(value.values)
     if count < 15:
-        out.append(count << 4 | items.kind)
+        out.append(count << 4 | kind)
     else:
-        out.append(15 << 4 | items.kind)
+        out.append(15 << 4 | kind)
         _write_varint(out, count)
-    for each in items.values:
-        if items.kind in (TRUE, FALSE) and isinstance(each, int):
-            out.append(each)
-        else:
-            _write_value(out, items.kind, each)
+    write = _write_byte if kind in (TRUE, FALSE) else _WRITE[kind]
+    for each in value.values:
+        write(out, kind, each)
 
 
 def _write_varint(out: bytearray, value: int) -> None:
@@ -220,5 +262,14 @@ def _write_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def _to_zigzag(value: int) -> int:
-    return value << 1 if value >= 0 else (-value << 1) - 1
+_WRITE: Final[Mapping[int, Callable[[bytearray, int, Value], None]]] = {
+    _BYTE: _write_byte,
+    I16: _write_integer,
+    I32: _write_integer,
+    I64: _write_integer,
+    DOUBLE: _write_bytes,
+    BINARY: _write_bytes,
+    LIST: _write_items,
+    SET: _write_items,
+    STRUCT: _write_struct,
+}

@@ -101,6 +101,14 @@ def test_any_other_bytes_are_decoded_or_refused(data: bytes) -> None:
     assert decode(encode(found)) == found
 
 
+@pytest.mark.parametrize("kind", [0, 11, 13, 15])
+def test_types_that_the_protocol_does_not_have_are_refused(kind: int) -> None:
+    with pytest.raises(ThriftError, match="no type that is known"):
+        decode(bytes([1 << 4 | kind, 0]))
+    with pytest.raises(ThriftError, match="no type that is known"):
+        decode(bytes([1 << 4 | LIST, 1 << 4 | kind, 0, 0]))
+
+
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(ThriftError, match="too deeply"):
         decode(bytes([1 << 4 | STRUCT]) * 1000)
