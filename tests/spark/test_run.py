@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from firnline.kernel.batches import batches
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import batches
 from tests.spark.conftest import Parts
 from tests.support.programs import HUNG_SECONDS
 from tools.airflow_api import wait_until

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from firnline.appends.append import Appender
+from firnline.kernel.batches import batches
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.load import TableSettings
-from firnline.spark.batches import batches
 from firnline.spark.engine import SparkEngine
 from firnline.state.snapshot import read_snapshot
 from firnline.table import open_table

@@ -1,4 +1,8 @@
-"""Merge groups in threads of this process: the command line without Spark, and small tables."""
+"""Merge groups on this machine: the command line without Spark, and small tables.
+
+In threads of this process, since DuckDB and Arrow work outside of Python's lock; many small groups
+in processes (``kernel.beside``).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from queue import LifoQueue
+from typing import Self
 
 from firnline.clock import Clock
 from firnline.cores import Cores
 from firnline.ids import Ids
+from firnline.kernel.batches import batches
+from firnline.kernel.beside import FROM_GROUPS, Beside, Process
 from firnline.kernel.merge import merge_in
 from firnline.kernel.small import PER_KERNEL, is_small
 from firnline.kernel.task import KernelResult, KernelTask
@@ -37,6 +46,7 @@ class LocalEngine:
             groups (``kernel.small``) ``PER_KERNEL`` are merged in place of one task.
         cores: cores for all of them, at least ``parallel``: those that no task needs help the
             others (``kernel.columns``).
+        beside: what a process needs to merge groups; None: none is started.
     """
 
     open_store: Callable[[], Store]
@@ -45,6 +55,7 @@ class LocalEngine:
     clock: Clock
     parallel: int = 1
     cores: int = 1
+    beside: Beside | None = None
 
     @property
     def application_id(self) -> str:
@@ -59,43 +70,95 @@ class LocalEngine:
     def run(self, tasks: Sequence[KernelTask]) -> Iterator[KernelResult | None]:
         """Run the tasks; see ``Engine.run``. Closing the iterator early stops running tasks."""
         stop = threading.Event()
-        workers = LifoQueue[_Worker]()  # the last one first: it has a database
         threads, cores = self.parallel * PER_KERNEL, Cores(max(self.cores, self.parallel))
-        for _ in range(threads):
-            workers.put(_Worker(self, cores))
-
-        def one(task: KernelTask) -> KernelResult:
-            worker = workers.get()
-            try:
-                return worker.merge(task, stop.is_set)
-            finally:
-                workers.put(worker)
-
-        waiting, running = deque(tasks), dict[Future[KernelResult], int]()
-        with ThreadPoolExecutor(threads, "firnline-kernel") as pool:
+        waiting, running = self._jobs(tasks), dict[Future[list[KernelResult]], int]()
+        with _Workers(self, cores, stop.is_set) as workers:
+            pool = ThreadPoolExecutor(threads, "firnline-kernel")
             try:
                 while waiting or running:
                     free = threads - sum(running.values())
-                    while waiting and (share := _shares(waiting[0])) <= free:
-                        cores.take(share / PER_KERNEL)
-                        running[pool.submit(one, waiting.popleft())] = share
-                        free -= share
+                    while waiting and waiting[0].shares <= free:
+                        job = waiting.popleft()
+                        cores.take(job.shares / PER_KERNEL)
+                        running[pool.submit(workers.merge, job)] = job.shares
+                        free -= job.shares
                     done, _ = wait(running, TICK_S, FIRST_COMPLETED)
                     for future in done:
                         cores.give_back(running.pop(future) / PER_KERNEL)
-                    yield from (future.result() for future in done)
+                    for future in done:
+                        yield from future.result()
                     if not done:
                         yield None
             finally:
                 stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
-                for _ in range(threads):
-                    workers.get().close()
+
+    def _jobs(self, tasks: Sequence[KernelTask]) -> deque[_Job]:
+        """Return the tasks in their order, each by itself; many small ones in batches."""
+        small = [is_small(task) for task in tasks]
+        if self.beside is None or self.parallel < 2 or sum(small) < FROM_GROUPS:
+            return deque(
+                _Job((t,), 1 if s else PER_KERNEL) for t, s in zip(tasks, small, strict=True)
+            )
+        jobs: deque[_Job] = deque()
+        for are_small, some in groupby(zip(tasks, small, strict=True), itemgetter(1)):
+            these = [task for task, _ in some]
+            if are_small:
+                found = batches(these, self.parallel)
+                jobs += (_Job(batch.tasks, PER_KERNEL, elsewhere=True) for batch in found)
+            else:
+                jobs += (_Job((task,), PER_KERNEL) for task in these)
+        return jobs
 
 
-def _shares(task: KernelTask) -> int:
-    """Return how much of the memory of a kernel a task takes, in parts of ``PER_KERNEL``."""
-    return 1 if is_small(task) else PER_KERNEL
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What one thread does at a time."""
+
+    tasks: tuple[KernelTask, ...]
+    shares: int
+    """How much of the memory of a kernel it takes, in parts of ``PER_KERNEL``."""
+    elsewhere: bool = False
+    """True if a process merges them."""
+
+
+class _Workers:
+    """What the threads of a run need, which one task after the other uses."""
+
+    def __init__(self, engine: LocalEngine, cores: Cores, stopped: Callable[[], bool]) -> None:
+        self._stopped = stopped
+        # The last one first: it has a database, or has been started.
+        self._here, self._processes = LifoQueue[_Worker](), LifoQueue[Process]()
+        for _ in range(engine.parallel * PER_KERNEL):
+            self._here.put(_Worker(engine, cores))
+        for _ in range(engine.parallel if engine.beside is not None else 0):
+            assert engine.beside is not None
+            self._processes.put(Process(engine.beside))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while not self._here.empty():
+            self._here.get().close()
+        while not self._processes.empty():
+            self._processes.get().close()
+
+    def merge(self, job: _Job) -> list[KernelResult]:
+        """Merge the groups of a job; here those for which a process has ended."""
+        if job.elsewhere:
+            process = self._processes.get()
+            try:
+                results = process.merge(job.tasks)
+            finally:
+                self._processes.put(process)
+            if results is not None:
+                return results
+        worker = self._here.get()
+        try:
+            return [worker.merge(task, self._stopped) for task in job.tasks]
+        finally:
+            self._here.put(worker)
 
 
 class _Worker:

@@ -7,13 +7,18 @@ import os
 import socket
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from firnline.clock import Clock
-from firnline.ids import Ids
+from firnline.clock import Clock, SystemClock
+from firnline.ids import Ids, SystemIds
 from firnline.kernel.engine import Engine
 from firnline.log.txn_file import RunIdentity
+from firnline.paths import Root
 from firnline.store.client import open_store
 from firnline.table import Table
+
+if TYPE_CHECKING:
+    from firnline.kernel.beside import Beside
 
 _MEMORY_SHARE = 0.6
 """Share of the machine's memory for kernels; the rest is for the disk cache and others."""
@@ -29,15 +34,32 @@ def local_engine(table: Table, scratch: Path | None = None) -> Engine:
     from firnline.kernel.local import LocalEngine
 
     root, access, clock = table.settings.root, table.access, table.clock
-    cores = os.cpu_count() or 1
+    cores, folder = os.cpu_count() or 1, scratch or Path(tempfile.gettempdir()) / "firnline"
     return LocalEngine(
         open_store=lambda: open_store(root, access, clock=clock),
-        scratch=scratch or Path(tempfile.gettempdir()) / "firnline",
+        scratch=folder,
         ids=table.ids,
         clock=clock,
         parallel=parallel_kernels(table, cores, _memory()),
         cores=cores,
+        beside=_beside(table, folder),
     )
+
+
+def _beside(table: Table, scratch: Path) -> Beside | None:
+    """Return what other processes need; None where they have not the store, the clock or the ids.
+
+    Theirs are those of the system.
+    """
+    from firnline.kernel.beside import Beside
+
+    root, access = table.settings.root, table.access
+    if Root.parse(root).scheme == "memory":
+        return None
+    if type(table.clock) is not SystemClock or type(table.ids) is not SystemIds:
+        return None
+    text = None if access is None else access.to_json()
+    return Beside(root=root, access=text, scratch=str(scratch))
 
 
 def parallel_kernels(table: Table, cores: int, memory: int) -> int:

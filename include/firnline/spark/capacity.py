@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from firnline.spark.batches import Batch
+    from firnline.kernel.batches import Batch
 
 JOB_BYTES = 2**20
 """Memory of the driver for one job under way, with its threads."""

@@ -19,10 +19,10 @@ import msgspec
 
 from firnline.clock import Clock, SystemClock
 from firnline.ids import Ids, SystemIds
+from firnline.kernel.batches import Batch
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.settings.spark_conf import OPT_OUT
 from firnline.spark import preflight
-from firnline.spark.batches import Batch
 from firnline.spark.capacity import Capacity, capacity_of, capacity_of_server
 from firnline.spark.executors import READING, SPLITTING
 from firnline.spark.reasons import TASK_MEMORY, reason

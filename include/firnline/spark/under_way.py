@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+from firnline.kernel.batches import Batch, batches
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import Batch, batches
 from firnline.spark.capacity import Capacity, job_bytes
 
 _CANCEL_S = 1.0

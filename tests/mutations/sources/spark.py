@@ -23,7 +23,7 @@ SPARK = (
     ),
     Mutation(
         name="the last job of groups is not sent",
-        file="include/firnline/spark/batches.py",
+        file="include/firnline/kernel/batches.py",
         old="    return [*found, Batch(tuple(gathered))] if gathered else found",
         new="    return found",
         breaks="The groups at the end are never merged.",

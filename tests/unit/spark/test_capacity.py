@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from firnline.kernel.batches import Batch
 from firnline.kernel.task import KernelResult
 from firnline.spark import engine as module
 from firnline.spark import preflight
-from firnline.spark.batches import Batch
 from firnline.spark.capacity import JOB_BYTES, Capacity, capacity_of, job_bytes
 from firnline.spark.engine import SparkEngine
 from firnline.spark.worker import KernelFunction
+from tests.kernel.test_batches import MIB, tasks
 from tests.support.programs import HUNG_SECONDS
-from tests.unit.spark.test_batches import MIB, tasks
 
 GIB = 2**30
 

@@ -11,7 +11,7 @@ from firnline.settings.spark_conf import OPT_OUT
 from firnline.spark import versions
 from firnline.spark.engine import distribute, use_this_python, warn_of_cores
 from firnline.spark.reasons import reason
-from tests.unit.spark.test_batches import tasks
+from tests.kernel.test_batches import tasks
 
 
 @pytest.mark.parametrize(

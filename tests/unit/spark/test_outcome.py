@@ -6,10 +6,10 @@ from concurrent.futures import Future
 
 import pytest
 
+from firnline.kernel.batches import Batch
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
-from tests.unit.spark.test_batches import tasks
+from tests.kernel.test_batches import tasks
 
 
 def done(*results: KernelResult) -> Future[list[KernelResult]]:

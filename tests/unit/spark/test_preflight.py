@@ -13,16 +13,16 @@ import pytest
 
 from firnline.errors import EnvironmentFaultError
 from firnline.kernel import merge
+from firnline.kernel.batches import Batch
 from firnline.kernel.task import KernelResult
 from firnline.spark import preflight
-from firnline.spark.batches import Batch
 from firnline.spark.engine import _outcome
 from firnline.spark.executors import ALWAYS
 from firnline.spark.preflight import Ask, check, fault_of, is_this_python
 from firnline.store.access import StoreAccess
 from tests.kernel.conftest import Group
+from tests.kernel.test_batches import tasks
 from tests.support.session import Classic
-from tests.unit.spark.test_batches import tasks
 
 KEYS = StoreAccess(access_key="a", secret_key="b")
 CHAIN = StoreAccess()

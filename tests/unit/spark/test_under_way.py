@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from firnline.kernel.batches import MOST_GROUPS, Batch
 from firnline.kernel.task import KernelResult, KernelTask
-from firnline.spark.batches import MOST_GROUPS, Batch
 from firnline.spark.capacity import JOB_BYTES, Capacity
 from firnline.spark.under_way import UnderWay
+from tests.kernel.test_batches import MIB, tasks
 from tests.support.programs import HUNG_SECONDS
-from tests.unit.spark.test_batches import MIB, tasks
 
 LARGE = 512 * MIB
 """Bytes of a group that is alone in its job."""

@@ -1,4 +1,4 @@
-"""Combine groups into batches, each of which becomes one Spark job of one task."""
+"""Combine groups into batches, each of which one worker of an engine merges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Groups that one Spark task merges, one after another."""
+    """Groups that one worker merges."""
 
     tasks: tuple[KernelTask, ...]
     tries: int = 0

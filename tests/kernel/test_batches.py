@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.kernel.batches import batches
 from firnline.kernel.task import KernelInput, KernelTask
-from firnline.spark.batches import batches
 
 MIB = 2**20
 

@@ -1,0 +1,104 @@
+"""Merge many small groups in processes beside this one.
+
+What a small group costs is Python, of which a process runs one thread at a time: in threads, all
+cores together take as long as one. A process takes half a second to start and 0.2 GB, so there are
+some only for many groups. Each gets a batch of groups at a time, merges as many of them at once as
+share the memory of a kernel, and sends their results.
+
+Credentials go through its standard input: they are in no argument list.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from firnline.kernel.task import KernelResult, KernelTask
+from firnline.parquet.footers import receive, send
+
+_LOG = logging.getLogger(__name__)
+_COMMAND = ("-m", "firnline.kernel.beside_worker")
+_END_S = 10.0
+"""Seconds for a process to end once nobody asks it any more."""
+FROM_GROUPS = 200
+"""Small groups in a run from which processes pay: below, their start takes as long."""
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process needs besides its groups."""
+
+    root: str
+    """Root URL of the table."""
+    access: str | None
+    """``StoreAccess.to_json``; None: the default chain."""
+    scratch: str
+    """Local folder."""
+
+    def __repr__(self) -> str:
+        return f"Beside({self.root!r})"  # without secrets
+
+
+class Process:
+    """A process that merges groups of one table, started with the first of them.
+
+    Used by one thread at a time.
+    """
+
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def merge(self, tasks: Sequence[KernelTask]) -> list[KernelResult] | None:
+        """Merge some small groups; return their results, in their order.
+
+        None if the process has ended: what it uploaded is not part of the table, and the groups
+        can be merged again.
+        """
+        running = self._running or self._start()
+        assert running.stdin is not None
+        assert running.stdout is not None
+        try:
+            send(running.stdin, msgspec.json.encode(tasks))
+            answer = receive(running.stdout)
+        except BrokenPipeError:
+            answer = None
+        if answer is None:
+            code = self.close()
+            _LOG.warning("a process that merged %d small groups ended with %s", len(tasks), code)
+            return None
+        return msgspec.json.decode(answer, type=list[KernelResult])
+
+    def close(self) -> int | None:
+        """End the process; return how it ended, None if there is none."""
+        running, self._running = self._running, None
+        if running is None:
+            return None
+        for pipe in (running.stdin, running.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # it has not read what it was sent
+                pipe.close()
+        try:
+            return running.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            return running.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # The package may be a zip that somebody put on the path of this process.
+        path = os.pathsep.join(filter(None, sys.path))
+        self._running = subprocess.Popen(
+            [sys.executable, *_COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        assert self._running.stdin is not None
+        with suppress(BrokenPipeError):  # the first groups find that it has ended
+            send(self._running.stdin, msgspec.json.encode(self._beside))
+        return self._running
