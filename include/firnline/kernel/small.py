@@ -155,12 +155,13 @@ class SmallGroup:
         pages, footer = split_file(self.path, self._encoded(rows))
         if not take_schema(footer, self.like(), columns_with_nan(rows)):
             raise NotHereError
-        back = pq.ParquetFile(pa.BufferReader(pages + end_of(footer)), pre_buffer=False)
-        written = back.read(use_threads=False)
-        digest = self._proven(rows, written)
+        digest = self._digest(rows)
         pairs = {} if digest is None else {DIGEST_KEY: str(digest)}
         order = note(footer, self.task.sort_by, pairs)
         data = pages + end_of(footer)
+        back = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        written = back.read(use_threads=False)
+        self._prove(rows, digest, written)
         stats = self._stats(back.metadata, written)
         count = back.metadata.num_rows
         return Written(self.path, len(data), count, stats, digest=digest, sorted_by=order), data
@@ -174,25 +175,36 @@ class SmallGroup:
         data: bytes = sink.getvalue().to_pybytes()
         return data
 
-    def _proven(self, rows: pa.Table, written: pa.Table) -> Digest | None:
-        """Return the digest of the output; None if nobody knows it.
+    def _digest(self, rows: pa.Table) -> Digest | None:
+        """Return the digest of the inputs, which the output has to have; None if nobody knows it.
 
-        Raises NotHereError: it is not that of the inputs, or has another number of rows.
+        Of inputs that all state theirs the rows are not hashed: a part with other rows than its
+        marker states fails the proof.
         """
-        if written.num_rows != rows.num_rows:
-            raise NotHereError
         stated = [parse_digest(source.digest) for source in self.task.inputs]
         known = [each for each in stated if each is not None]
+        if len(known) == len(stated):
+            return total(known)
         if self.task.proof == "counts":
-            return total(known) if len(known) == len(stated) else None
+            return None
         # It needs numpy, which executors have only where rows are proven, split or hashed.
         from firnline.types.rowhash import digest_of
 
-        after = digest_of(written)
-        before = total(known) if len(known) == len(stated) else digest_of(rows)
-        if after != before:
+        return digest_of(rows)
+
+    def _prove(self, rows: pa.Table, digest: Digest | None, written: pa.Table) -> None:
+        """Compare the output, read back, with the rows that were read.
+
+        Raises NotHereError: it has another digest than the inputs, or another number of rows.
+        """
+        if written.num_rows != rows.num_rows:
             raise NotHereError
-        return after
+        if self.task.proof == "counts":
+            return
+        from firnline.types.rowhash import digest_of
+
+        if digest_of(written) != digest:
+            raise NotHereError
 
     def _stats(self, footer: pq.FileMetaData, rows: pa.Table) -> Stats:
         names = set(rows.column_names)
