@@ -39,7 +39,7 @@ from firnline.state.witness import CertificateWitness, Witness
 from firnline.types.rowhash import digest_of
 from tests.support.effort import examples
 from tests.support.histories import append, clean_up, delete_lazily, drop, filled, merge
-from tests.support.world import World
+from tests.support.world import World, make_world
 
 PROGRAM = Path(verify_table.__file__)
 RUN = RunIdentity(run_id="r", user="ana")
@@ -67,13 +67,21 @@ class Copy:
         return path.relative_to(self.folder).as_posix()
 
 
-def erase(world: World, scratch: Path, *keys: int) -> str:
+def erase(world: World, scratch: Path, *keys: Any) -> str:
     world.clock.advance(10)
     engine = LocalEngine(lambda: world.store, scratch, world.ids, SystemClock())
     options = EraseOptions(columns=("id",), keys=tuple((key,) for key in keys))
     done = run_erase(Work(world.table, RUN, lambda: engine), options).certificate
     assert done is not None
     return done
+
+
+def store_in(folder: Path, world: World) -> None:
+    """All objects of a table as files."""
+    for key, (data, _) in world.store.objects.items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +114,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     head = newest_head(world.table)
     assert head is not None
     kept = tmp_path_factory.mktemp("copy")
-    for key, (data, _) in world.store.objects.items():
-        path = kept / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    store_in(kept, world)
     witness = kept / "witnesses.txt"
     seen = (
         Witness("t", head.seq, head.digest),
@@ -486,6 +491,86 @@ def test_an_append_that_nothing_has_folded_is_in_no_chain(
     code, lines = check(copy.folder)
     assert code == 0
     assert "        2 objects that no log file names" in lines
+
+
+# --- types of keys -------------------------------------------------------------------------------
+
+MOMENT = datetime.datetime(2013, 1, 31, 12, 30, 1, 250_000, datetime.UTC)
+KEYS = [
+    (pa.uuid(), *(uuid.UUID(int=n).bytes for n in (1, 2**127, 3))),
+    (pa.uint64(), 2**64 - 1, 2**63, 5),
+    (pa.int64(), -(2**63), 2**63 - 1, 5),
+    (pa.int8(), -128, 127, 5),
+    (pa.bool_(), True, True, False),
+    (pa.string(), "é", "", "17"),
+    (pa.dictionary(pa.int32(), pa.string()), "é", "", "17"),
+    *(
+        (pa.decimal128(*size), *map(Decimal, ("-0.0000000001", "12.5", "7")))
+        for size in ((12, 10), (38, 12))
+    ),
+    (pa.decimal32(5, 2), *map(Decimal, ("-1.5", "0.01", "7"))),
+    (pa.date32(), *(datetime.date(*day) for day in ((1970, 1, 1), (9999, 12, 31), (1, 1, 1)))),
+    *(
+        (pa.timestamp(unit, zone), MOMENT, MOMENT.replace(year=1), MOMENT.replace(year=2020))
+        for unit in ("ms", "us")
+        for zone in (None, "UTC")
+    ),
+    (pa.timestamp("s"), *(MOMENT.replace(microsecond=0, year=year) for year in (1, 9999, 2020))),
+    (pa.timestamp("ns"), -1, 1_234_567_891, 5),
+    (pa.timestamp("ns", "UTC"), -1, 1_234_567_891, 5),
+]
+
+
+def spelled(key: pa.Scalar) -> object:
+    """As somebody writes a key of an erase."""
+    is_text = pa.types.is_temporal(key.type) or key.type == pa.uuid()
+    return (
+        str(key.as_py() if key.type == pa.uuid() else key.cast(pa.string()))
+        if is_text
+        else key.as_py()
+    )
+
+
+@pytest.mark.parametrize("case", KEYS, ids=lambda case: str(case[0]))
+def test_rows_of_erased_keys_are_found_whatever_their_type(
+    case: tuple[Any, ...], tmp_path: Path, check: Callable[..., Said]
+) -> None:
+    kind, *given = case
+    values, world = pa.array([*given, None], kind), make_world()
+    for rows in (values, values.slice(2)):
+        world.clock.advance(10)
+        Appender(world.table).append(pa.table({"id": rows}))
+    drop(world, "day=9")  # from here on the log states that the parts are older than the erase
+    certificate = erase(world, tmp_path / "scratch", *map(spelled, values.slice(0, 2)))
+    store_in(tmp_path, world)
+    code, lines = check(tmp_path / "t", "--all")
+    assert (code, lines[-1]) == (0, "what was checked holds")
+    assert "        2 of these searched for the keys of an erase" in lines
+    for key in (values[0], values[1]):
+        for path in (tmp_path / "t/_data").glob("*.parquet"):
+            pq.write_table(pa.table({"id": pa.repeat(key, 3)}), path)
+        code, lines = check(tmp_path / "t", "--all")
+        assert code == 1
+        said = f"has 3 rows that certificate {certificate} calls erased"
+        assert any(line.endswith(said) for line in lines), lines
+
+
+def test_keys_of_a_column_that_older_parts_do_not_have_or_spell_otherwise(
+    tmp_path: Path, check: Callable[..., Said]
+) -> None:
+    world = make_world()
+    for rows in ({"n": [1]}, {"n": [2], "id": [5]}, {"n": [3], "id": [7]}):
+        world.clock.advance(10)
+        Appender(world.table).append(pa.table(rows))
+    drop(world, "day=9")
+    erase(world, tmp_path / "scratch", 7)
+    store_in(tmp_path, world)
+    code, lines = check(tmp_path / "t", "--all")
+    assert (code, lines[-1]) == (0, "what was checked holds")
+    parts = (tmp_path / "t/_data").glob("*.parquet")
+    path = next(part for part in parts if "id" in pq.read_schema(part).names)
+    pq.write_table(pa.table({"n": [2], "ID": [7]}), path)
+    assert any("has 1 rows that certificate" in line for line in check(tmp_path / "t", "--all")[1])
 
 
 # --- digests of rows -----------------------------------------------------------------------------
