@@ -106,8 +106,7 @@ class Town:
     def ask(self, text: str, **options: Any) -> AskReport:
         self.clock.advance(10)
         asked = AskOptions(keys=self.keys(text), **options)
-        tables = list(self.settings.tables.values())
-        return ask(self.folder, self.settings.erasure, tables, asked, RUN)
+        return ask(self.people, asked, RUN)
 
     def look(self) -> ErasurePlan:
         return look(self.people)

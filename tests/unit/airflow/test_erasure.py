@@ -94,9 +94,7 @@ def take(place: Path, **options: Any) -> str:
     keys.write_text("customer_id\n1\n")
     settings = current_settings()
     asked = AskOptions(keys=str(keys), **options)
-    tables = list(settings.tables.values())
-    run = RunIdentity(run_id="asks")
-    return ask(open_folder(settings.erasure), settings.erasure, tables, asked, run).request.id
+    return ask(people_of(settings), asked, RunIdentity(run_id="asks")).request.id
 
 
 def context(conf: dict[str, Any] | None = None, **earlier: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from firnline.operations.erase.keys import (
     MAX_KEY_BYTES,
     MAX_KEYS,
     KeySet,
+    NoKeyError,
     key_set,
     too_large,
     too_many,
@@ -90,12 +92,30 @@ def read_asked(
     """
     with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
         files = [(_fetched(table, each, Path(folder)), f"request {each.id}") for each in asked]
-        rows = chain.from_iterable(
-            _rows(batches_of(path, shown, columns), shown) for path, shown in files
-        )
-        whole = (row for row in rows if None not in row)
         where = files[0][1] if len(files) == 1 else f"{len(files)} requests together"
-        return key_set(columns, whole, schema, where)
+        return _partial_keys(columns, schema, files, where)
+
+
+def check_asked(path: Path, columns: Sequence[str], schema: Mapping[str, str]) -> None:
+    """Check a local file of keys as ``read_asked`` will, before a request takes it.
+
+    A file without a key for this table is none that it would refuse. Raises UsageError, whose text
+    holds no key.
+    """
+    with suppress(NoKeyError):
+        _partial_keys(columns, schema, [(path, str(path))], str(path))
+
+
+def _partial_keys(
+    columns: Sequence[str],
+    schema: Mapping[str, str],
+    files: Sequence[tuple[Path, str]],
+    where: str,
+) -> KeySet:
+    rows = chain.from_iterable(
+        _rows(batches_of(path, shown, columns), shown) for path, shown in files
+    )
+    return key_set(columns, rows, schema, where, partial=True)
 
 
 def _fetched(table: Table, asked: AskedKeys, folder: Path) -> Path:

@@ -111,7 +111,12 @@ class KeySet:
 
 
 def key_set(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], schema: Mapping[str, str], where: str
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    schema: Mapping[str, str],
+    where: str,
+    *,
+    partial: bool = False,
 ) -> KeySet:
     """Check keys against the table's columns.
 
@@ -120,6 +125,7 @@ def key_set(
         rows: one value per column each.
         schema: the table's, column -> SQL type.
         where: what the keys come from, for errors.
+        partial: a row without a value in one of the columns is no key, and no mistake.
 
     Raises:
         NoKeyError: there is none.
@@ -130,7 +136,7 @@ def key_set(
     types = tuple(normalise(schema[name]) for name in names)
     keys: set[tuple[Scalar, ...]] = set()
     held = 0
-    for key in _canonical(names, types, rows, where):
+    for key in _canonical(names, types, rows, where, partial):
         if key in keys:
             continue
         keys.add(key)
@@ -178,7 +184,11 @@ def _resolve(columns: Sequence[str], schema: Mapping[str, str]) -> tuple[str, ..
 
 
 def _canonical(
-    names: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[object]], where: str
+    names: Sequence[str],
+    types: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    where: str,
+    partial: bool,
 ) -> Iterator[tuple[Scalar, ...]]:
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
@@ -187,16 +197,23 @@ def _canonical(
                 f"for {counted(len(names), 'column')}",
                 next_step="give one value per column",
             )
-        try:
-            yield tuple(_value(kind, value) for kind, value in zip(types, row, strict=True))
-        except ValueError:
-            # Not the value itself: an error ends up in logs, and keys are personal data.
-            raise UsageError(
-                f"key {number} of {where} is missing or nothing that "
-                f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)} "
-                f"({', '.join(types)}) can hold",
-                next_step="correct it; no row was touched",
-            ) from None
+        if partial and None in row:
+            continue
+        yield tuple(
+            _fitting(name, kind, value, f"key {number} of {where}")
+            for name, kind, value in zip(names, types, row, strict=True)
+        )
+
+
+def _fitting(name: str, kind: str, value: object, place: str) -> Scalar:
+    try:
+        return _value(kind, value)
+    except ValueError:
+        # Not the value itself: an error ends up in logs, and keys are personal data.
+        raise UsageError(
+            f"{place} is missing or nothing that column {name} ({kind}) can hold",
+            next_step="correct it; no row was touched",
+        ) from None
 
 
 def _value(kind: str, value: object) -> Scalar:

@@ -9,16 +9,23 @@ from typing import Literal, cast
 
 import msgspec
 
-from firnline.errors import UsageError, some
+from firnline.commit.base import read_base
+from firnline.errors import FirnlineError, UsageError, some
 from firnline.log.txn_file import RunIdentity
-from firnline.operations.erase.key_files import batches_of, refuse_other_endings, single_columns
+from firnline.operations.at_once import at_once
+from firnline.operations.erase.key_files import (
+    batches_of,
+    check_asked,
+    refuse_other_endings,
+    single_columns,
+)
 from firnline.operations.erase.keys import MAX_KEYS, too_many
-from firnline.operations.erasure.folder import RequestFolder
 from firnline.operations.erasure.record import Request, file_digest
+from firnline.operations.erasure.run import People
 from firnline.operations.runner import Report
 from firnline.rows.source import require_file
-from firnline.settings.erasure import ErasureSettings
 from firnline.settings.load import TableSettings
+from firnline.state.health import require_table
 from firnline.types.sql import fold_name
 from firnline.units import about_size
 
@@ -52,32 +59,28 @@ class AskReport(Report, frozen=True, kw_only=True):
     """From which it will be erased."""
     unstated: tuple[str, ...]
     """Tables of which nobody has said whether they have rows of people."""
+    unread: tuple[str, ...] = ()
+    """Tables that could not be read, each with the reason: whether the keys fit them is unknown."""
 
 
-def ask(
-    folder: RequestFolder,
-    settings: ErasureSettings,
-    tables: Sequence[TableSettings],
-    options: AskOptions,
-    run: RunIdentity,
-) -> AskReport:
-    """Take a request. Requests: 2 PUT.
+def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
+    """Take a request. Requests: those of ``read_base`` for each table it is for, and 2 PUT.
 
     Args:
-        folder: of requests.
-        settings: the section ``erasure``.
-        tables: all tables of the settings.
+        people: all tables, and the folder of requests.
         options: the request.
         run: who takes it.
 
     Raises:
         UsageError: the file does not read or has no key; a time that is none; tables whose columns
-            it lacks, unless they are left out.
+            it lacks or cannot hold its keys, unless they are left out.
         StoreError: it is unknown whether it was taken.
     """
+    folder, tables = people.folder, list(people.settings.tables.values())
     now = folder.clock.now_ms()
     received = now if options.received_ms is None else options.received_ms
-    due = received + settings.within if options.due_ms is None else options.due_ms
+    within = people.settings.erasure.within
+    due = received + within if options.due_ms is None else options.due_ms
     if received > now or due <= received:
         raise UsageError(
             "a request is due before it was received, or was received in the future",
@@ -88,6 +91,7 @@ def ask(
     asked = [each for each in tables if each.person and each.name not in options.without]
     _refuse_unknown(tables, options.without)
     _refuse_lacking(asked, columns, path)
+    unread = _unread(people, asked, path)
     secret, data = folder.ids.secret(), path.read_bytes()
     request = Request(
         id=folder.ids.uuid7(now),
@@ -108,8 +112,39 @@ def ask(
         request=request,
         secret=secret,
         tables=request.tables,
-        unstated=tuple(each.name for each in tables if each.person is None),
+        unstated=people.unstated,
+        unread=unread,
     )
+
+
+def _unread(people: People, asked: Sequence[TableSettings], path: Path) -> tuple[str, ...]:
+    """Return the tables that cannot be read. Raises UsageError: one reads, and the keys do not fit.
+
+    A table that cannot be read holds up no request: the law's clock runs, and the run says it.
+    """
+
+    def one(settings: TableSettings) -> UsageError | str | None:
+        name = settings.name
+        try:
+            table = people.opens(name)
+            require_table(table)
+            schema = read_base(table).snapshot.schema
+        except FirnlineError as error:
+            return f"{name}: {error.headline}; {error.next_step}"
+        try:
+            check_asked(path, settings.person or (), schema)
+        except UsageError as error:
+            return UsageError(
+                f"table {name}: {error.message}",
+                next_step=f"correct the file, or leave the table out with --without {name}",
+            )
+        return None
+
+    found = at_once(asked, one, people.settings.fleet.concurrency)
+    for each in found:
+        if isinstance(each, UsageError):
+            raise each
+    return tuple(each for each in found if isinstance(each, str))
 
 
 def _read(path: Path) -> tuple[Literal["csv", "parquet"], int, tuple[str, ...]]:

@@ -52,7 +52,7 @@ class Erasures:
         without: Sequence[str] = (),
         reference: str = "",
     ) -> AskReport:
-        """Take a request: its clock starts. Requests: 2 PUT.
+        """Take a request: its clock starts. Requests: as of ``ask.ask``.
 
         Args:
             keys: a CSV or Parquet file with the columns that tables name in ``person``.
@@ -70,9 +70,7 @@ class Erasures:
             without=tuple(without),
             reference=reference,
         )
-        settings = self.people.settings
-        tables = list(settings.tables.values())
-        return ask(self.people.folder, settings.erasure, tables, options, self._identity())
+        return ask(self.people, options, self._identity())
 
     def look(self, looked: Callable[[TableLook], object] = lambda _: None) -> ErasurePlan:
         """Return how far the open requests are; nothing is written. Requests: of ``run.look``.

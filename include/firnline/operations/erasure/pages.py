@@ -29,6 +29,7 @@ def taken_page(data: Mapping[str, Any]) -> Page:
         "Note the secret, it is stored nowhere: the HMAC-SHA256 of the file of keys with it is the "
         "digest that the certificates of this request state."
     )
+    _add_unread(page, data)
     _add_unstated(page, data["unstated"])
     page.line("Nothing is erased yet. To erase this and what else waits:")
     page.command("firnline erasure run")

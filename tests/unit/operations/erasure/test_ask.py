@@ -46,9 +46,7 @@ def test_keys_may_be_parquet_with_further_columns(tmp_path: Path) -> None:
     path = tmp_path / "keys.parquet"
     rows = pa.table({"CUSTOMER_ID": [1], "email": ["p1@x.y"], "tags": [["a"]], "none": [None]})
     pq.write_table(rows, path)
-    options = AskOptions(keys=str(path))
-    tables = list(town.settings.tables.values())
-    taken = ask(town.folder, town.settings.erasure, tables, options, RUN)
+    taken = ask(town.people, AskOptions(keys=str(path)), RUN)
     assert taken.request.columns == ("CUSTOMER_ID", "email")
     town.run()
     assert town.rows("orders", "n") == town.rows("mails", "n") == [0, 2, 3, 4, 5]
@@ -113,7 +111,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     town = shop(tmp_path)
     options = AskOptions(keys=town.keys("customer_id\n1\n", "keys.xlsx"))
     with pytest.raises(UsageError, match=r"neither \.parquet nor \.csv"):
-        ask(town.folder, town.settings.erasure, list(town.settings.tables.values()), options, RUN)
+        ask(town.people, options, RUN)
 
 
 def test_no_error_repeats_a_key(tmp_path: Path) -> None:
@@ -121,3 +119,39 @@ def test_no_error_repeats_a_key(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refusal:
         town.ask("customer_id,email\n1,p1@x.y,2\n")
     assert "p1@x.y" not in str(refusal.value)
+
+
+def test_keys_that_a_column_cannot_hold_are_refused_with_table_column_type_and_row(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    text = "customer_id,email\n1,p1@x.y\n,p2@x.y\nsecret,p3@x.y\n"
+    refused(town, text, r"table orders: key 3 of .*keys\.csv .* column customer_id \(BIGINT\)")
+    with pytest.raises(UsageError) as refusal:
+        town.ask(text)
+    assert "secret" not in f"{refusal.value} {refusal.value.next_step}"
+    assert "--without orders" in refusal.value.next_step
+    town.ask(text, without=("orders",))
+    town.run()
+    assert town.rows("mails", "n") == [0, 4, 5]
+
+
+def test_a_column_that_the_table_does_not_have_or_that_is_not_exact_is_refused(
+    tmp_path: Path,
+) -> None:
+    town = Town(tmp_path, {"codes": {"person": ["code"]}})
+    town.append("codes", n=[1])
+    refused(town, "code\n1\n", "table codes: .*code")
+    other = Town(tmp_path / "other", {"weights": {"person": ["kg"]}})
+    other.place.mkdir()
+    other.append("weights", kg=[1.5])
+    refused(other, "kg\n1.5\n", "table weights: .*DOUBLE, whose values are not exact")
+
+
+def test_a_table_that_cannot_be_read_holds_up_no_request(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    town.tables["new"] = {"person": ["customer_id"]}
+    report = town.ask("customer_id,email\n1,p1@x.y\n")
+    assert report.tables == ("orders", "mails", "new")
+    (why,) = report.unread
+    assert why.startswith("new: ")

@@ -18,6 +18,7 @@ from firnline.operations.erase.certificate import list_certificates, read
 from firnline.operations.erasure.plan import ErasurePlan
 from firnline.operations.erasure.run import (
     ErasureFailedError,
+    batch_of,
     clock_text,
     look,
     look_at_tables,
@@ -146,13 +147,35 @@ def test_a_legal_hold_keeps_one_request_and_not_the_others(tmp_path: Path) -> No
 
 def test_keys_that_do_not_fit_a_table_hold_up_no_other_request(tmp_path: Path) -> None:
     town = shop(tmp_path)
+    log = tmp_path / "orders/_log"
+    log.rename(tmp_path / "away")  # otherwise the request would be refused
     bad = town.ask("customer_id,email\nnobody,p1@x.y\n").request.id
+    (tmp_path / "away").rename(log)
     town.ask("customer_id,email\n2,p2@x.y\n")
     plan = town.look()
     assert state_of(plan, "orders", bad) == "refused"
     assert "nobody" not in str(plan.to_json())
     town.run()
     assert (town.rows("orders", "n"), town.rows("mails", "n")) == ([0, 1, 3, 4, 5], [0, 3, 4, 5])
+
+
+def test_an_erase_that_is_run_again_rewrites_nothing_twice(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    request = town.ask("customer_id,email\n1,p1@x.y\n", without=("mails",)).request.id
+    plan, _ = settle(town.people, RUN)
+    options = batch_of(town.people, look_of(plan, "orders"), plan)
+    first = town.erase(town.open("orders"), options)
+    assert (first.parts_rewritten, first.counts.rows_deleted) == (1, 1)
+    data = sorted((tmp_path / "orders/_data").rglob("*.parquet"))
+    town.clock.advance(10)
+    again = town.erase(town.open("orders"), options)  # Airflow's "Clear task"
+    assert (again.parts_rewritten, again.counts.rows_deleted) == (0, 0)
+    assert sorted((tmp_path / "orders/_data").rglob("*.parquet")) == data
+    assert (town.look().nothing_to_do, town.rows("orders", "n")) == (True, [0, 2, 3, 4, 5])
+    town.wait()
+    assert town.run().closed == (request,)
+    with pytest.raises(UsageError, match="it is closed"):
+        town.erase(town.open("orders"), options)
 
 
 def test_a_table_that_cannot_be_read_holds_up_no_other_and_keeps_the_request_open(
