@@ -20,6 +20,9 @@ def test_a_request_is_due_within_the_time_of_the_settings(tmp_path: Path) -> Non
     town = shop(tmp_path, within="10d")
     request = town.ask("customer_id,email\n1,p1@x.y\n").request
     assert request.due_ms - request.received_ms == 10 * DAY
+    letter = town.clock.now - 3 * DAY
+    late = town.ask("customer_id,email\n2,p2@x.y\n", received_ms=letter).request
+    assert (late.received_ms, late.due_ms) == (letter, letter + 10 * DAY)
     assert (request.keys, request.columns) == (1, ("customer_id", "email"))
 
 

@@ -231,6 +231,20 @@ def test_a_table_whose_settings_break_or_vanish_keeps_its_requests_open(tmp_path
     assert town.rows("mails", "n") == [0, 2, 3, 4, 5]
 
 
+def test_a_broken_table_that_no_request_knows_may_have_people_and_keeps_them_open(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    town.ask("customer_id,email\n1,p1@x.y\n")
+    town.run()
+    town.wait()
+    broken = BrokenTable("new", SettingsError("a typo", next_step="correct it"), {})
+    settings = replace(town.settings, broken={"new": broken})
+    plan, closed = settle(replace(town.people, settings=settings), RUN)
+    assert (closed, plan.requests[0].left) == ((), ("new",))
+    assert len(town.run().closed) == 1
+
+
 def test_an_erase_by_other_columns_than_those_of_a_person_now_does_not_count(
     tmp_path: Path,
 ) -> None:
