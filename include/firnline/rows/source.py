@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -207,8 +208,8 @@ def _refuse_url(name: str) -> None:
     if url:
         raise UsageError(
             f"only files of this machine are taken here, and {url} is none",
-            next_step=f"`firnline import TABLE {folder}` takes those of a bucket; or copy {file} "
-            "here first",
+            next_step=f"`firnline import TABLE {shlex.quote(folder)}` takes those of a bucket; or "
+            f"copy {file} here first",
         )
 
 

@@ -37,7 +37,7 @@ from firnline.settings.sections import (
     compile_pattern,
 )
 from firnline.types.held import held
-from firnline.types.sql import parse_sql_type
+from firnline.types.sql import fold_name, parse_sql_type
 
 TABLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 """Names that fit an Airflow DAG id and a pool name, with room for ``rewrite_partitions__``.
@@ -293,6 +293,7 @@ class TableSettings(Section):
             if self.partition_by:
                 raise ValueError("partition and partition_by exclude each other; keep one")
         self._check_ttl()
+        self._check_rows_ttl()
         _refuse_repeats("columns", list(self.columns))
         _refuse_repeats("partition_by", [field.label for field in self.partition_by])
         _refuse_repeats("sort_by", [field.column for field in self.sort_by])
@@ -380,6 +381,19 @@ class TableSettings(Section):
                 "ttl.rows needs a mirror that can leave rows out, or none: this one would stand "
                 "still until a merge after each run; write mirror: [{delta: {deletes: vectors}}], "
                 "or ttl.rows: false"
+            )
+
+    def _check_rows_ttl(self) -> None:
+        ttl = self.ttl
+        if ttl is None or not ttl.rows or ttl.column is None or not self.primary_key:
+            return
+        same = {fold_name(name) for name in self.primary_key}
+        same |= {fold_name(f.column) for f in self.partition_by if f.transform == "identity"}
+        if fold_name(ttl.column) not in same:
+            raise ValueError(
+                "ttl.rows with a primary_key goes by a column of it, or by one that partition_by "
+                "takes unchanged: by another it would hide the newest row of a key and bring an "
+                "older one back; write ttl.rows: false"
             )
 
     def _check_ttl(self) -> None:

@@ -253,7 +253,7 @@ class TtlSettings(PlannedSection):
     rows: bool = Field(
         default=False,
         description="Also rows of parts that hold younger ones: each run hides them from readers, "
-        "to the hour, and merges remove them. Needs `ttl.column`.",
+        "to the hour, and merges remove them. Needs `ttl.column`, with a `primary_key` one of it.",
     )
     merged_within: Annotated[Duration, duration_between("0", "365d")] = Field(
         default=7 * DAY_MS,

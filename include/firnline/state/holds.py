@@ -84,13 +84,23 @@ class Held:
                 next_step="name partitions that it does not cover, each by its exact name",
             )
 
-    def refuse_any(self, what: str) -> None:
-        """Raise UsageError if there is a hold: of an operation whose records may hide any row."""
+    def refuse_any(
+        self,
+        what: str,
+        *,
+        instead: str = "delete by a condition, which leaves such rows",
+    ) -> None:
+        """Raise UsageError if there is a hold: of an operation whose records may hide any row.
+
+        Args:
+            what: the operation, as the beginning of a sentence: "a replace".
+            instead: what may be done while the hold lasts, in the imperative.
+        """
         if self.holds:
             raise UsageError(
                 f"{what} may take rows of the legal hold {_described(self.holds[0])}, also some "
                 "that are being appended",
-                next_step="delete by a condition, which leaves such rows, or end the hold first",
+                next_step=f"{instead}, or end the hold first: `firnline hold` lists them",
             )
 
     def refuse_loss(self, what: str) -> None:

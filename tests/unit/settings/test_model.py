@@ -182,6 +182,11 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
         ),
         ("ttl: {keep: 3d}", "t", "set ttl.partition or ttl.column"),
         ("ttl: {keep: 3d, partition: '(?P<day>.*)', column: ts}", "ttl", "keep one"),
+        (
+            "primary_key: [id], ttl: {keep: 3d, column: ts, rows: true}",
+            "t",
+            "goes by a column of it",
+        ),
         ("ttl: {keep: 3d, column: ts, time_zone: Berlin}", "ttl", "'Berlin' is not an IANA"),
         ("rewrite: {max_removed_fraction: 2}", "rewrite.max_removed_fraction", "1"),
         ("rewrite: {max_removed_fraction: yes}", "rewrite.max_removed_fraction", "a number is"),

@@ -6,6 +6,7 @@ which may have changed since: parts of one state and log files of another do not
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ def refuse_place(source: Root, target: Root) -> None:
             f"{target.url} and {source.url} are not in one {where}, and no server copies from one "
             "to the other",
             next_step="copy all objects by another tool, then run "
-            f"`firnline relocate {target.url}`",
+            f"`firnline relocate {shlex.quote(target.url)}`",
         )
     inside, outside = (f"{root.prefix}/" if root.prefix else "" for root in (source, target))
     if inside.startswith(outside) or outside.startswith(inside):

@@ -150,12 +150,12 @@ def plan_delete(
     """
     held = Held.of(snapshot)
     held.refuse_partitions("a delete", partitions)
-    tree = held.keeping(bind(where, snapshot.schema))
+    asked = bind(where, snapshot.schema)
+    tree = held.keeping(asked)
     judge = judge_by(snapshot, tree, snapshot.schema)
     other = keys.outside_key(settings, columns_of(tree))
     if other:
-        # Older versions of a key go with the one that readers see, whatever a hold says of them.
-        held.refuse_any(f"a delete by {other[0]!r}, which is not of the primary key,")
+        _refuse_beside_hold(held, settings, asked, other[0])
     if mode == "lazy":
         step = "delete eagerly (mode eager): it looks for the newest row of each key"
         keys.refuse_outside_key(settings, other, "a lazy delete", next_step=step)
@@ -177,6 +177,27 @@ def plan_delete(
         dropped=selected.dropped,
         left_alone=selected.left_alone,
     )
+
+
+def _refuse_beside_hold(held: Held, settings: TableSettings, asked: Predicate, column: str) -> None:
+    """Raise UsageError if there is a hold: a delete by columns outside the primary key.
+
+    Older versions of a key go with the one that readers see, whatever a hold says of them. A delete
+    by the key alone is one, too, if it has to leave out rows that a hold names otherwise.
+
+    Args:
+        held: the holds.
+        settings: of the table.
+        asked: the condition without what the holds keep.
+        column: the first one outside the key, of either.
+    """
+    key, own = ", ".join(settings.primary_key), keys.outside_key(settings, columns_of(asked))
+    if own:
+        what, instead = f"a delete by {own[0]!r}", f"delete by {key}"
+    else:
+        what = f"a delete beside a legal hold by {column!r}"
+        instead = f"name the rows of the hold by {key}"
+    held.refuse_any(f"{what}, which is not of the primary key,", instead=instead)
 
 
 def judge_by(

@@ -121,7 +121,7 @@ def _ends(mirrors: Iterable[str]) -> str:
 
 def _refuse_held(snapshot: Snapshot) -> None:
     """Refuse a table with legal holds, of which clients of version 1 know nothing."""
-    Held.of(snapshot).refuse_any("a downgrade")
+    Held.of(snapshot).refuse_any("a downgrade", instead="leave the table as it is")
 
 
 def _refuse_young_deletes(snapshot: Snapshot, settings: TableSettings, now_ms: int) -> None:

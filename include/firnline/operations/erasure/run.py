@@ -67,7 +67,7 @@ class ErasedFrom(Report, frozen=True, kw_only=True):
     requests: tuple[str, ...]
     keys: int
     rows: int = 0
-    """Rows that were erased."""
+    """Rows that went from files, also those that readers did not see any more."""
     certificate: str | None = None
     problem: str = ""
     """Why it failed, with the next step; empty: it did not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,7 +60,7 @@ def hold_report_page(data: Mapping[str, Any]) -> Page:
     page.line()
     page.conclusion(
         f"{data['table']} is held: whatever would remove these rows leaves them or is refused, "
-        f"until `firnline hold end {data['table']} {data['hold']['name']}`."
+        f"until `firnline hold end {data['table']} {shlex.quote(data['hold']['name'])}`."
     )
     return page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -213,7 +214,7 @@ def _no_files(store: Store, prefix: str, listing: Listing, options: ImportOption
     if _is_file(store, prefix.rstrip("/")):
         source = options.source.rstrip("/")
         here = source.removeprefix("file://")
-        append = f", or take this file alone by `firnline append TABLE {here}`"
+        append = f", or take this file alone by `firnline append TABLE {shlex.quote(here)}`"
         return UsageError(
             f"{source} is a file, and a folder is imported",
             next_step=f"give its folder, {source.rpartition('/')[0]}{append * (here != source)}",

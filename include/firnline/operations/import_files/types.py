@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -107,7 +108,7 @@ class Agreement:
         if wider is not None and (not settled or wider == so_far):
             return wider
         if settled and wider is not None and widens(so_far, wider):
-            widen = f"firnline evolve TABLE --widen {name}={wider}"
+            widen = f"firnline evolve TABLE --widen {shlex.quote(f'{name}={wider}')}"
             raise SchemaConflictError(
                 f"column {name!r} is {so_far} in {self._whose(name)} but {kind} in file {file}",
                 next_step=f"widen it first with `{widen}`, or {_CAST}",

@@ -141,7 +141,8 @@ def plan_merge(
     """
     _check_columns(snapshot, settings)
     if settings.merge.sql is not None:
-        Held.of(snapshot).refuse_any("a merge with merge.sql")
+        instead = "merge without merge.sql"
+        Held.of(snapshot).refuse_any("a merge with merge.sql", instead=instead)
     planner = _Planner(snapshot, settings, now_ms, full=full, excluded=excluded)
     for partition in choose(snapshot.partitions, partitions):
         planner.add(partition)

@@ -17,11 +17,13 @@ from pydantic import ValidationError
 
 from firnline.appends.append import Appender
 from firnline.clock import SystemClock
+from firnline.commit.base import take_base
 from firnline.errors import TooMuchRemovedError, UsageError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
 from firnline.operations.drop.dates import past_before
+from firnline.operations.drop.past_rows import find_past_rows
 from firnline.operations.drop.ttl import preview, run_ttl
 from firnline.operations.merge.run import preview as preview_merge
 from firnline.operations.merge.run import run_merge
@@ -307,9 +309,13 @@ def test_no_row_is_hidden_whose_time_may_not_be_past(
 
 
 def test_rows_of_one_key_may_not_differ_in_the_column() -> None:
-    world = world_of([30, 1], primary_key=["id"])
+    with pytest.raises(ValidationError, match="goes by a column of it, or by one that part"):
+        world_of([30, 1], primary_key=["id"])
+    world = world_of([30, 1])
+    # Not even with settings that nobody has checked.
+    keyed_later = world.settings.model_copy(update={"primary_key": ("id",)})
     with pytest.raises(UsageError, match="a TTL of rows on table t can only name columns of its"):
-        preview(world.table, TtlOptions())
+        find_past_rows(take_base(world.table).snapshot, keyed_later, world.clock.now, ())
     keyed = world_of([30, 1], primary_key=["id", "ts"])
     ttl(keyed)
     assert seen(keyed) == [1]

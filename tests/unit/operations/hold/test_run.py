@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from firnline.operations.drop.run import run_drop
 from firnline.operations.drop.ttl import run_ttl
 from firnline.operations.drop_table.run import run_drop_table
 from firnline.operations.erase.run import run_erase
+from firnline.operations.hold.pages import hold_report_page
 from firnline.operations.hold.plan import plan_hold
 from firnline.operations.hold.run import list_holds, run_end, run_hold
 from firnline.operations.merge.run import run_merge
@@ -433,8 +435,22 @@ def test_a_delete_beside_a_hold_of_partitions_names_others_exactly(tmp_path: Pat
 def test_a_delete_that_looks_for_the_newest_row_of_a_key_is_refused(tmp_path: Path) -> None:
     world = world_of(primary_key=["c"])
     hold(world, where="ts < '2023-01-01'")
-    with pytest.raises(UsageError, match="which is not of the primary key, may take rows"):
+    with pytest.raises(UsageError, match="beside a legal hold by 'ts', which is not") as refusal:
         run_delete(work(world, tmp_path), DeleteOptions(where="c = 6"))
+    assert refusal.value.next_step.startswith("name the rows of the hold by c, or end the hold")
+    with pytest.raises(
+        UsageError, match="a delete by 'ts', which is not of the primary"
+    ) as refusal:
+        run_delete(work(world, tmp_path), DeleteOptions(where="ts > '2024-01-01'"))
+    assert refusal.value.next_step.startswith("delete by c, or end the hold")
+
+
+def test_the_printed_end_of_a_hold_runs_as_it_is_printed() -> None:
+    world = world_of()
+    report = hold(world, name="Miller v. Acme; case 17")
+    page = hold_report_page(report.to_json())
+    command = page.sentence.partition("`")[2].partition("`")[0]
+    assert shlex.split(command) == ["firnline", "hold", "end", "t", "Miller v. Acme; case 17"]
 
 
 def test_a_table_that_was_dropped_before_a_hold_is_not_deleted() -> None:
