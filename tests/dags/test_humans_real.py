@@ -17,6 +17,7 @@ from firnline.errors import UsageError
 from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.erasure.ask import AskOptions, ask
 from firnline.operations.erasure.folder import open_folder
+from firnline.operations.erasure.run import People
 from firnline.settings.load import load_settings
 from firnline.state.history import history
 from tests.dags.days import DAYS, append_days, part_files, partition, rows_by_day
@@ -325,10 +326,9 @@ def test_people_are_erased_from_all_their_tables_by_one_approval(
     keys = tmp_path / "keys.csv"
     keys.write_text("k\n3\n4\n")
     settings = load_settings(maintained.settings_file)
-    tables = list(settings.tables.values())
-    identity = RunIdentity(run_id="asks")
+    people = People(open_folder(settings.erasure), settings, maintained.table)
     options = AskOptions(keys=str(keys), reference="T-1")
-    taken = ask(open_folder(settings.erasure), settings.erasure, tables, options, identity)
+    taken = ask(people, options, RunIdentity(run_id="asks"))
     run = maintained.erase_people(answer_within="1h")
     asked = maintained.question(run, "approve")
     assert asked["subject"] == "Erase 1 request from 2 tables?"

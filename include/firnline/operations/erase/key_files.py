@@ -41,6 +41,9 @@ from firnline.table import Table
 from firnline.types.sql import fold_name
 
 _ENDINGS = (".parquet", ".csv")
+_SEPARATORS = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
+"""Between columns, as other programs write what they call CSV."""
+_HEAD_BYTES = 64 * 2**10
 _PIECE_BYTES = 16 * 2**20
 """Most bytes of decoded values that become Python values at once."""
 
@@ -149,8 +152,24 @@ def single_columns(path: Path, shown: str) -> list[str]:
         read_local_footer(path)
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, PartUnreadableError):
-        raise _unreadable(shown, "it is none of them, or damaged") from None
+        damaged = _unreadable(shown, "it is none of them, or damaged")
+        raise (other_separator(path, shown) or damaged) from None
     return [field.name for field in schema if not pa.types.is_nested(field.type)]
+
+
+def other_separator(path: Path, shown: str) -> UsageError | None:
+    """Return the error for a CSV file whose head line has other signs in place of commas."""
+    if _is_parquet(path):
+        return None
+    with path.open("rb") as file:
+        head = file.readline(_HEAD_BYTES)
+    found = [name for sign, name in _SEPARATORS.items() if sign in head]
+    if b"," in head or not found:
+        return None
+    return UsageError(
+        f"{shown} has {found[0]} between its columns, and a CSV file of keys has commas",
+        next_step="write it with commas, or as Parquet",
+    )
 
 
 def _is_parquet(path: Path) -> bool:
@@ -222,7 +241,10 @@ def _csv(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBa
     try:
         with pacsv.open_csv(path) as head:
             names: list[str] = head.schema.names
-        of_keys = [_column_of(shown, names, column) for column in columns]
+        try:
+            of_keys = [_column_of(shown, names, column) for column in columns]
+        except UsageError as error:
+            raise (other_separator(path, shown) or error) from None
         # As texts: 007 of a column of texts must not become 7.
         options = pacsv.ConvertOptions(
             column_types=dict.fromkeys(of_keys, pa.string()),
@@ -236,7 +258,8 @@ def _csv(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBa
         # Arrow's text about a line of CSV repeats the line, and keys are personal data.
         line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError)
         why = "no line, or one with another number of columns, or no UTF-8"
-        raise _unreadable(shown, why if line else str(error).split("\n", 1)[0]) from error
+        other = other_separator(path, shown) if line else None
+        raise other or _unreadable(shown, why if line else str(error).split("\n", 1)[0]) from error
 
 
 def _unreadable(shown: str, reason: str) -> UsageError:

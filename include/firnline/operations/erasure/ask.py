@@ -16,6 +16,7 @@ from firnline.operations.at_once import at_once
 from firnline.operations.erase.key_files import (
     batches_of,
     check_asked,
+    other_separator,
     refuse_other_endings,
     single_columns,
 )
@@ -185,7 +186,7 @@ def _refuse_lacking(asked: Sequence[TableSettings], columns: Sequence[str], path
         if not {fold_name(name) for name in table.person or ()} <= have
     ]
     if lacking:
-        raise UsageError(
+        raise other_separator(path, str(path)) or UsageError(
             f"{path} has no values for {some(lacking)}",
             next_step="add these columns, or leave tables out with --without NAME",
         )

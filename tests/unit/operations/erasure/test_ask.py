@@ -88,6 +88,8 @@ def test_keys_that_lack_the_columns_of_a_table_are_refused_unless_it_is_left_out
         ("customer_id,email\n", "has no key"),
         ("customer_id,email\n,\n", "has no key"),
         ("customer_id,email\n1,2,3\n", "does not read"),
+        ("customer_id;email\n1;p1@x.y\n", "semicolons between its columns"),
+        ("customer_id;email\n1,0;p1@x.y\n", "semicolons between its columns"),
         ("customer_id,customer_id,email\n1,2,a\n", "2 column"),
     ],
 )
