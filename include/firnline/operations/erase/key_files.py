@@ -271,9 +271,10 @@ def _unreadable(shown: str, reason: str) -> UsageError:
 def _column_of(shown: str, names: Sequence[str], column: str) -> str:
     same = [name for name in names if fold_name(name) == fold_name(column)]
     if len(same) != 1:
+        # Not the names: those of a file without a head line are its first key.
         raise UsageError(
-            f"{shown} has {len(same) or 'no'} column {column!r}, but {', '.join(names[:10])}",
-            next_step="name the file's columns as the table's, each once",
+            f"{shown} has {len(same) or 'no'} column {column!r} among its {len(names)}",
+            next_step="begin it with a line of names, those of the table's columns, each once",
         )
     return same[0]
 

@@ -46,8 +46,9 @@ def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("k.csv", "x\n1\n", "has no column 'i', but x"),
-        ("k.csv", "i,I\n1,2\n", "has 2 column 'i', but i, I"),
+        ("k.csv", "x\n1\n", "has no column 'i' among its 1"),
+        ("k.csv", "4711\n4712\n", "has no column 'i' among its 1"),
+        ("k.csv", "i,I\n1,2\n", "has 2 column 'i' among its 2"),
         ("k.csv", "i,s\n1,a\n,b\n", "key 2 of"),
         ("k.csv", "i,s\n1,a\n4711\n", "does not read: no line, or one with another number"),
         ("k.csv", "i;s\n1;a\n", "k.csv has semicolons between its columns, and a CSV file of keys"),
