@@ -65,6 +65,14 @@ KINDS = {
         without=("restore", "replace", "evolve", "repartition", "analyze"),
         updates=True,
     ),
+    "updated clusters": Kind(
+        "updated clusters",
+        {"cluster_by": ["u", "k"]},
+        schema={**SCHEMA, "s": "VARCHAR"},
+        without=("restore", "evolve", "repartition", "analyze"),
+        target=_SMALL,
+        updates=True,
+    ),
     # Without an order, so that markers state only what ``statistics`` asks for.
     "layouts": Kind("layouts", {"sort_by": []}, without=("restore",), moves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),

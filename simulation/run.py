@@ -127,7 +127,7 @@ def play_seed(seed: int, kept: frozenset[Event] | None = None) -> Played:
     if seed in HOLDING:
         mix = holds.mix_of(mix, seed)
     if seed in UPDATING:
-        mix = updates.mix_of(mix)
+        mix = updates.mix_of(mix, seed)
     world = World(chance, mix, settings_of(mix))
     oracle = Oracle(world)
     world.on_put = oracle.on_put

@@ -28,8 +28,14 @@ from simulation.world import Violation
 if TYPE_CHECKING:
     from simulation.stage import Stage
 
-UPDATING = range(21_000, 22_000)
+UPDATING = range(21_000, 25_000)
 """Seeds of worlds whose rows are updated."""
+_CLUSTERED = range(22_000, 23_000)
+"""Those whose rows are in clusters, and are replaced, too."""
+_HELD = range(23_000, 24_000)
+"""Those with legal holds."""
+_PREPARED = range(24_000, 25_000)
+"""Those in which updates are prepared."""
 COLUMNS = {"s": "VARCHAR"}
 _WEIGHTS: dict[str, float] = {"update": 3.0, "append": 3.0, "merge": 2.0, "delete": 1.5}
 _AGAIN = 0.3
@@ -39,11 +45,18 @@ _OTHER_USER = 0.4
 _CAST = re.compile(r'CAST\(\((.*?)\n?\) AS VARCHAR\) ELSE "(\w+)" END')
 
 
-def mix_of(mix: Mix) -> Mix:
+def mix_of(mix: Mix, seed: int) -> Mix:
     """Return the mix of such a seed."""
     cleanup = max(1.0, mix.weights["cleanup"])
     weights = mix.weights | _WEIGHTS | {"cleanup": cleanup}
-    return replace(mix, kind="updated", deletes=True, weights=weights)
+    if seed in _CLUSTERED:
+        weights |= {"replace": 1.0}
+    if seed in _HELD:
+        weights |= {"hold": 1.0, "end_hold": 1.0}
+    if seed in _PREPARED:
+        weights |= {"update": 2.0, "decide": 3.0, "prepare": 0.2}
+    kind = "updated clusters" if seed in _CLUSTERED else "updated"
+    return replace(mix, kind=kind, deletes=True, weights=weights)
 
 
 # --- the value of each row ------------------------------------------------------------------------
