@@ -148,7 +148,8 @@ def rewrite_rows(stage: Stage) -> None:
 
 def update_rows(stage: Stage) -> None:
     """Give rows new values: see ``simulation.updates``."""
-    updates.update_rows(stage, *condition(stage))
+    change = prepared.prepare_update if prepared.is_prepared(stage) else updates.update_rows
+    change(stage, *condition(stage))
 
 
 def prepare_rewrite(stage: Stage) -> None:

@@ -76,11 +76,14 @@ class Asked:
     tries: int = 0
     heard: bool = False
     """A try of it has ended by itself."""
+    prepared: bool = False
+    """It is committed later, if nobody has changed its parts; what other updates have made a row of
+    it meanwhile stays as they made it."""
 
     @property
     def may_be_tried_again(self) -> bool:
-        """Return False if its end is known."""
-        return not self.heard
+        """Return False if its end is known, or somebody else decides on it."""
+        return not self.heard and not self.prepared
 
     @property
     def assignments(self) -> tuple[str, ...]:
@@ -116,6 +119,7 @@ class Updates:
             raise Violation(f"two tries of {run} updated: {self.done[run].seq} and {header.seq}")
         self.done[run] = header
         asked, rewritten, born = self.asked[run], {row[0] for row in replaced}, self.ledger.born
+        late = self.ledger.moved if asked.prepared else frozenset()
         for k, (_, p, u) in list(born.items()):
             if not asked.where.row(k, p, u) or not self.ledger.stands(k):
                 continue
@@ -125,7 +129,7 @@ class Updates:
                 born[k] = header.seq, p, asked.user or u
                 self.ledger.moved.update([k] if asked.user not in {None, u} else [])
                 self.stats["rows updated"] += 1
-            elif self.ledger.born_at[k] < asked.began:
+            elif self.ledger.born_at[k] < asked.began and k not in late:
                 raise Violation(f"update {header.seq} leaves out row {k}, which it had to change")
 
     def check(self, snapshot: Snapshot, visible: Callable[[Any], Iterable[Row]]) -> None:
@@ -166,6 +170,14 @@ def changed(query: str, row: Mapping[str, Any]) -> dict[str, Any]:
 # --- the actor ------------------------------------------------------------------------------------
 
 
+def begin(stage: Stage, where: Hides, sql: str) -> Asked:
+    """Draw the new values of an update, and note them for the run."""
+    user = stage.r.choice(stage.kind.users) if stage.r.random() < _OTHER_USER else None
+    asked = Asked(where, sql, stage.world.next_id(), user, began=stage.world.step)
+    stage.oracle.updates.asked[stage.run.run_id] = asked
+    return asked
+
+
 def update_rows(stage: Stage, where: Hides, sql: str) -> None:
     """Update rows, or try once more what another process has begun."""
     updates = stage.oracle.updates
@@ -174,9 +186,7 @@ def update_rows(stage: Stage, where: Hides, sql: str) -> None:
     if open_still and stage.r.random() < _AGAIN:
         run = stage.r.choice(open_still)
     else:
-        user = stage.r.choice(stage.kind.users) if stage.r.random() < _OTHER_USER else None
-        number = stage.world.next_id()
-        updates.asked[run] = Asked(where, sql, number, user, began=stage.world.step)
+        begin(stage, where, sql)
     asked = updates.asked[run]
     asked.tries += 1
     told = f"{' and '.join(asked.assignments)} where {asked.sql}"
