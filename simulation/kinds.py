@@ -73,6 +73,14 @@ KINDS = {
         target=_SMALL,
         updates=True,
     ),
+    "updated keys": Kind(
+        "updated keys",
+        _KEYS,
+        schema={**SCHEMA, "d": "BOOLEAN", "s": "VARCHAR"},
+        users="uvwxyz",
+        without=("restore", "replace", "evolve", "repartition", "analyze"),
+        updates=True,
+    ),
     # Without an order, so that markers state only what ``statistics`` asks for.
     "layouts": Kind("layouts", {"sort_by": []}, without=("restore",), moves=True),
     "clustered": Kind("clustered", {"cluster_by": ["u", "k"]}, target=_SMALL),

@@ -15,7 +15,7 @@ from simulation.kinds import is_tombstone
 from simulation.world import AHEAD, GRACE, TTL, Violation
 
 _TAKES_PARTS = frozenset({"drop", "ttl", "rewrite"})
-_REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite"})
+_REPLACES_PARTS = frozenset({"merge", "delete", "erase", "rewrite", "update"})
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from simulation.world import Violation
 if TYPE_CHECKING:
     from simulation.stage import Stage
 
-UPDATING = range(21_000, 25_000)
+UPDATING = range(21_000, 26_000)
 """Seeds of worlds whose rows are updated."""
 _CLUSTERED = range(22_000, 23_000)
 """Those whose rows are in clusters, and are replaced, too."""
@@ -36,6 +36,8 @@ _HELD = range(23_000, 24_000)
 """Those with legal holds."""
 _PREPARED = range(24_000, 25_000)
 """Those in which updates are prepared."""
+_KEYED = range(25_000, 26_000)
+"""Those of tables with a primary key, whose updates do not change the user, which is the key."""
 COLUMNS = {"s": "VARCHAR"}
 _WEIGHTS: dict[str, float] = {"update": 3.0, "append": 3.0, "merge": 2.0, "delete": 1.5}
 _AGAIN = 0.3
@@ -56,6 +58,7 @@ def mix_of(mix: Mix, seed: int) -> Mix:
     if seed in _PREPARED:
         weights |= {"update": 2.0, "decide": 3.0, "prepare": 0.2}
     kind = "updated clusters" if seed in _CLUSTERED else "updated"
+    kind = "updated keys" if seed in _KEYED else kind
     return replace(mix, kind=kind, deletes=True, weights=weights)
 
 
@@ -120,6 +123,7 @@ class Updates:
         self.done[run] = header
         asked, rewritten, born = self.asked[run], {row[0] for row in replaced}, self.ledger.born
         late = self.ledger.moved if asked.prepared else frozenset()
+        shown = self.ledger.expected()
         for k, (_, p, u) in list(born.items()):
             if not asked.where.row(k, p, u) or not self.ledger.stands(k):
                 continue
@@ -129,7 +133,7 @@ class Updates:
                 born[k] = header.seq, p, asked.user or u
                 self.ledger.moved.update([k] if asked.user not in {None, u} else [])
                 self.stats["rows updated"] += 1
-            elif self.ledger.born_at[k] < asked.began and k not in late:
+            elif self.ledger.born_at[k] < asked.began and k in shown and k not in late:
                 raise Violation(f"update {header.seq} leaves out row {k}, which it had to change")
 
     def check(self, snapshot: Snapshot, visible: Callable[[Any], Iterable[Row]]) -> None:
@@ -139,9 +143,12 @@ class Updates:
             snapshot: the table.
             visible: returns the rows of a part that no delete hides.
         """
+        shown = self.ledger.expected()
         for path, marker in snapshot.live.items():
             found = {row["k"]: (row["u"], row["s"]) for row in self.parts[path]}
             for k, _, _ in visible(marker):
+                if k not in shown:  # an older row of a key
+                    continue
                 right = self.ledger.born[k][2], self.texts.get(k, "")
                 if found[k] != right:
                     raise Violation(f"row {k} of {path} has the values {found[k]}, not {right}")
@@ -172,7 +179,8 @@ def changed(query: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def begin(stage: Stage, where: Hides, sql: str) -> Asked:
     """Draw the new values of an update, and note them for the run."""
-    user = stage.r.choice(stage.kind.users) if stage.r.random() < _OTHER_USER else None
+    other = stage.r.random() < _OTHER_USER and stage.oracle.keyed is None
+    user = stage.r.choice(stage.kind.users) if other else None
     asked = Asked(where, sql, stage.world.next_id(), user, began=stage.world.step)
     stage.oracle.updates.asked[stage.run.run_id] = asked
     return asked
