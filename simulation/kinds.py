@@ -73,6 +73,12 @@ KINDS = {
         target=_SMALL,
         updates=True,
     ),
+    "updated and restored": Kind(
+        "updated and restored",
+        schema={**SCHEMA, "s": "VARCHAR"},
+        without=("replace", "evolve", "repartition", "analyze"),
+        updates=True,
+    ),
     "updated keys": Kind(
         "updated keys",
         _KEYS,

@@ -213,8 +213,11 @@ class Oracle:
                 raise Violation(f"a {header.op} names part {marker.p}, which nobody has written")
         looked = self.looked[header.log]
         self.ledger.now_ms = self.world.now
+        before = self.ledger.expected() if header.op == "restore" else set[int]()
         self.ledger.transaction(header, content, self.world.step, looked, self.snapshot)
         self.holds.committed(header, self.snapshot)
+        if header.op == "restore":
+            self.updates.restored(header, before, self.world.step)
         if header.op == "update":
             old = (m.p for m in content.markers if m.tmb == header.t)
             self.updates.committed(header, (row for path in old for row in self.part_rows[path]))

@@ -28,7 +28,7 @@ from simulation.world import Violation
 if TYPE_CHECKING:
     from simulation.stage import Stage
 
-UPDATING = range(21_000, 26_000)
+UPDATING = range(21_000, 27_000)
 """Seeds of worlds whose rows are updated."""
 _CLUSTERED = range(22_000, 23_000)
 """Those whose rows are in clusters, and are replaced, too."""
@@ -36,6 +36,8 @@ _HELD = range(23_000, 24_000)
 """Those with legal holds."""
 _PREPARED = range(24_000, 25_000)
 """Those in which updates are prepared."""
+_RESTORED = range(26_000, 27_000)
+"""Those whose partitions are restored."""
 _KEYED = range(25_000, 26_000)
 """Those of tables with a primary key, whose updates do not change the user, which is the key."""
 COLUMNS = {"s": "VARCHAR"}
@@ -59,6 +61,8 @@ def mix_of(mix: Mix, seed: int) -> Mix:
         weights |= {"update": 2.0, "decide": 3.0, "prepare": 0.2}
     kind = "updated clusters" if seed in _CLUSTERED else "updated"
     kind = "updated keys" if seed in _KEYED else kind
+    if seed in _RESTORED:
+        kind, weights = "updated and restored", weights | {"restore": 2.0}
     return replace(mix, kind=kind, deletes=True, weights=weights)
 
 
@@ -107,6 +111,11 @@ class Updates:
     """Run id -> transaction of its update."""
     texts: dict[int, str] = field(default_factory=dict)
     """Row -> text, of rows that were updated."""
+    earlier: dict[int, list[tuple[int, tuple[int, str, str], str]]] = field(default_factory=dict)
+    """Row -> transactions that changed it, each with what the row and its text were before."""
+    back_at: dict[int, int] = field(default_factory=dict)
+    """Row -> step of the last restore that brought it or its values back: to an update that began
+    before it is what rows are that are appended meanwhile."""
     parts: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """Rows of parts with all columns."""
 
@@ -128,13 +137,44 @@ class Updates:
             if not asked.where.row(k, p, u) or not self.ledger.stands(k):
                 continue
             if k in rewritten:
+                self._note(k, header.seq)
                 self.texts[k] = f"{self.texts.get(k, '')} {asked.number}"
                 # Deletes from before it have not hidden the row.
                 born[k] = header.seq, p, asked.user or u
                 self.ledger.moved.update([k] if asked.user not in {None, u} else [])
                 self.stats["rows updated"] += 1
-            elif self.ledger.born_at[k] < asked.began and k in shown and k not in late:
+            elif self._came_at(k) < asked.began and k in shown and k not in late:
                 raise Violation(f"update {header.seq} leaves out row {k}, which it had to change")
+
+    def _came_at(self, k: int) -> int:
+        return max(self.ledger.born_at[k], self.back_at.get(k, 0))
+
+    def restored(self, header: TxnHeader, before: set[int], step: int) -> None:
+        """Give rows the values that they had after a transaction, in a partition that is as then.
+
+        Rows that nobody has changed since have them.
+
+        Args:
+            header: of the restore.
+            before: rows that the table showed before it.
+            step: the current step.
+        """
+        wanted = self.ledger.restores[header.run.run_id]
+        to, partitions = wanted.to, wanted.partitions
+        self.back_at.update(dict.fromkeys(self.ledger.expected() - before, step))
+        for k, changes in self.earlier.items():
+            since = [change for change in changes if change[0] > to]
+            if since and k in self.ledger.born and self.ledger.born[k][1] in partitions:
+                _, row, text = since[0]
+                self._note(k, header.seq)
+                self.ledger.born[k], self.texts[k] = row, text
+                self.ledger.moved.add(k)
+                self.back_at[k] = step
+                self.stats["rows with restored values"] += 1
+
+    def _note(self, k: int, seq: int) -> None:
+        change = seq, self.ledger.born[k], self.texts.get(k, "")
+        self.earlier.setdefault(k, []).append(change)
 
     def check(self, snapshot: Snapshot, visible: Callable[[Any], Iterable[Row]]) -> None:
         """Compare the values of visible rows with those that they have to have. Raises Violation.
