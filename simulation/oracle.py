@@ -220,7 +220,8 @@ class Oracle:
             self.updates.restored(header, before, self.world.step)
         if header.op == "update":
             old = (m.p for m in content.markers if m.tmb == header.t)
-            self.updates.committed(header, (row for path in old for row in self.part_rows[path]))
+            replaced = (row for path in old for row in self.part_rows[path])
+            self.updates.committed(header, replaced, self.world.step)
 
     def behind(self, keys: Iterable[str]) -> list[str]:
         """Return those of the appends that count for nobody."""

@@ -84,8 +84,7 @@ class Asked:
     heard: bool = False
     """A try of it has ended by itself."""
     prepared: bool = False
-    """It is committed later, if nobody has changed its parts; what other updates have made a row of
-    it meanwhile stays as they made it."""
+    """It is committed later, if nobody has changed its parts."""
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -113,25 +112,25 @@ class Updates:
     """Row -> text, of rows that were updated."""
     earlier: dict[int, list[tuple[int, tuple[int, str, str], str]]] = field(default_factory=dict)
     """Row -> transactions that changed it, each with what the row and its text were before."""
-    back_at: dict[int, int] = field(default_factory=dict)
-    """Row -> step of the last restore that brought it or its values back: to an update that began
-    before it is what rows are that are appended meanwhile."""
+    came_at: dict[int, int] = field(default_factory=dict)
+    """Row -> step in which a restore brought it or its values back, or an update made it one of
+    another user. An update that began before that need not change it: it is as if it came first."""
     parts: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """Rows of parts with all columns."""
 
-    def committed(self, header: TxnHeader, replaced: Iterable[Row]) -> None:
+    def committed(self, header: TxnHeader, replaced: Iterable[Row], step: int) -> None:
         """Apply an update. Raises Violation: it came twice, or has left a row out.
 
         Args:
             header: of its transaction.
             replaced: rows of the parts that it replaces.
+            step: the current step.
         """
         run = header.run.run_id
         if run in self.done:
             raise Violation(f"two tries of {run} updated: {self.done[run].seq} and {header.seq}")
         self.done[run] = header
         asked, rewritten, born = self.asked[run], {row[0] for row in replaced}, self.ledger.born
-        late = self.ledger.moved if asked.prepared else frozenset()
         shown = self.ledger.expected()
         for k, (_, p, u) in list(born.items()):
             if not asked.where.row(k, p, u) or not self.ledger.stands(k):
@@ -141,13 +140,15 @@ class Updates:
                 self.texts[k] = f"{self.texts.get(k, '')} {asked.number}"
                 # Deletes from before it have not hidden the row.
                 born[k] = header.seq, p, asked.user or u
-                self.ledger.moved.update([k] if asked.user not in {None, u} else [])
+                if asked.user not in {None, u}:
+                    self.ledger.moved.add(k)
+                    self.came_at[k] = step
                 self.stats["rows updated"] += 1
-            elif self._came_at(k) < asked.began and k in shown and k not in late:
+            elif self._came_at(k) < asked.began and k in shown:
                 raise Violation(f"update {header.seq} leaves out row {k}, which it had to change")
 
     def _came_at(self, k: int) -> int:
-        return max(self.ledger.born_at[k], self.back_at.get(k, 0))
+        return max(self.ledger.born_at[k], self.came_at.get(k, 0))
 
     def restored(self, header: TxnHeader, before: set[int], step: int) -> None:
         """Give rows the values that they had after a transaction, in a partition that is as then.
@@ -161,7 +162,7 @@ class Updates:
         """
         wanted = self.ledger.restores[header.run.run_id]
         to, partitions = wanted.to, wanted.partitions
-        self.back_at.update(dict.fromkeys(self.ledger.expected() - before, step))
+        self.came_at.update(dict.fromkeys(self.ledger.expected() - before, step))
         for k, changes in self.earlier.items():
             since = [change for change in changes if change[0] > to]
             if since and k in self.ledger.born and self.ledger.born[k][1] in partitions:
@@ -169,7 +170,7 @@ class Updates:
                 self._note(k, header.seq)
                 self.ledger.born[k], self.texts[k] = row, text
                 self.ledger.moved.add(k)
-                self.back_at[k] = step
+                self.came_at[k] = step
                 self.stats["rows with restored values"] += 1
 
     def _note(self, k: int, seq: int) -> None:
