@@ -48,8 +48,8 @@ ROWS = (
     Mutation(
         name="a delete takes rows of a legal hold",
         file="include/firnline/operations/delete/plan.py",
-        old="tree = held.keeping(bind(where, snapshot.schema))",
-        new="tree = bind(where, snapshot.schema)",
+        old="tree = held.keeping(asked)",
+        new="tree = asked",
         breaks="Rows that are held are deleted.",
         caught_by=("tests/unit/operations/hold/test_run.py",),
     ),
