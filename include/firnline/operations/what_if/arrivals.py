@@ -91,7 +91,8 @@ def recorded(
     Args:
         snapshot: the newest state, dead parts included.
         headers: transactions since ``start_ms``, in any order.
-        start_ms: unix ms; a younger table is taken from its first part on.
+        start_ms: unix ms; a younger table is taken from its first part on, one whose clean-up has
+            deleted the first transactions of this time from the oldest that is left on.
         now_ms: unix ms.
         most: arrivals at most; of more the newest are taken.
 
@@ -104,7 +105,7 @@ def recorded(
             "which appends could be reconstructed",
             next_step="append to the table, and ask again after some merges",
         )
-    start = max(start_ms, log.first)
+    start = max(start_ms, log.first, _history_from(headers))
     # Of more the newest: the start is as late as it has to be.
     late = _latest(log, start, now_ms, most)
     arrivals = sorted(log.after(late), key=lambda each: (each.t, each.marker.p))
@@ -126,6 +127,16 @@ def recorded(
         cut=late > start,
         not_played=dict(Counter(h.op for h in times if h.op not in _PLAYED)),
     )
+
+
+def _history_from(headers: Sequence[TxnHeader]) -> int:
+    """Return the time from which all transactions are known, unix ms; 0: from the table's first.
+
+    Whether older ones lie before the time asked for or were deleted makes no difference that
+    matters: then the oldest is from soon after it.
+    """
+    oldest = min(headers, key=lambda header: header.seq, default=None)
+    return 0 if oldest is None or oldest.seq == 1 else oldest.t - 1
 
 
 def came_with(marker: Marker) -> bool:

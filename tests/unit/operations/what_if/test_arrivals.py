@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from firnline.errors import UsageError
 from firnline.log.records import Marker
@@ -71,8 +72,11 @@ def of(
     *headers: TxnHeader,
     start: float = 0,
     most: int = 100_000,
+    first: int = 1,
 ) -> Recorded:
-    return recorded(snapshot, headers, at(start), NOW, most)
+    """``first``: number of the first of the transactions."""
+    numbered = [structs.replace(h, seq=n) for n, h in enumerate(headers, first)]
+    return recorded(snapshot, numbered, at(start), NOW, most)
 
 
 def test_what_the_log_has_is_exact_and_dead_parts_have_come_too() -> None:
@@ -108,6 +112,16 @@ def test_what_was_deleted_is_reconstructed_from_what_merges_have_made() -> None:
     assert [each.t for each in found.arrivals[:3]] == [at(1), at(2), at(3)]
     assert found.bytes == 11_000
     assert sum(each.marker.n or 0 for each in found.arrivals) == 11_000
+
+
+def test_arrivals_are_those_of_the_time_of_which_all_transactions_are_known() -> None:
+    counts = {"parts_in": 10, "parts_out": 1, "bytes_in": 10_000, "bytes_out": 10_000}
+    state_now = state(merged(12, (1, 10), 10_000), part(13), purged=12.5)
+    whole = of(state_now, header(12, "merge", counts), header(12.2, "cleanup", {}))
+    found = of(state_now, header(12, "merge", counts), header(12.2, "cleanup", {}), first=7)
+    assert whole.start < at(1)
+    assert found.start == at(12) - 1
+    assert [each.t for each in found.arrivals] == [at(13)]
 
 
 def test_parts_that_were_merged_twice_are_counted_once() -> None:

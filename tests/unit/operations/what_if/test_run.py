@@ -117,6 +117,21 @@ def test_arrivals_that_a_clean_up_has_forgotten_are_reconstructed(tmp_path: Path
 
 
 @pytest.mark.long
+def test_a_play_begins_where_the_history_begins(tmp_path: Path) -> None:
+    life = lived(tmp_path, 4.5, cleanup={"grace": "2d"})
+    world, kept = life.world, 40
+    newest = history(world.table, 1_000)
+    for header in newest[kept:]:  # as a clean-up deletes those that are older than `commit_ttl`
+        del world.store.objects[world.table.paths.txn(header.seq)]
+    answer = asked(world)
+    was, played = answer.was.outcome, answer.as_it_is.outcome
+    assert answer.arrived.start == newest[kept - 1].t - 1
+    assert was.runs == sum(header.op == "merge" for header in newest[:kept])
+    assert played.runs == pytest.approx(was.runs, abs=2)
+    assert played.read == pytest.approx(was.read, rel=0.25)
+
+
+@pytest.mark.long
 def test_a_variant_is_played_beside_what_is_in_force(
     known: tuple[Life, dict[str, int], WhatIf],
 ) -> None:
