@@ -20,6 +20,7 @@ from firnline.ids import format_uuid7
 from firnline.log.records import NO_STATS, Marker
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.what_if.transactions import REMOVALS
+from firnline.state.effect import first_of_run
 from firnline.state.snapshot import Snapshot
 
 _SILENT = frozenset({"cleanup", "analyze", "properties", "sweep", "evolve"})
@@ -27,6 +28,8 @@ _SILENT = frozenset({"cleanup", "analyze", "properties", "sweep", "evolve"})
 _PLAYED = _SILENT | REMOVALS | {"merge"}
 _LARGEST_SHARE = 2.0
 """Of ``Recorded.ratio``: merges that write more than that have done something else besides."""
+_SOME_PARTS = 20
+"""Parts of appends whose mean size says something of others."""
 
 
 class Arrival(NamedTuple):
@@ -133,10 +136,14 @@ def _history_from(headers: Sequence[TxnHeader]) -> int:
     """Return the time from which all transactions are known, unix ms; 0: from the table's first.
 
     Whether older ones lie before the time asked for or were deleted makes no difference that
-    matters: then the oldest is from soon after it.
+    matters: then the first is from soon after it. Of those that a clean-up deletes single ones
+    stay, which an unfolded log file names.
     """
-    oldest = min(headers, key=lambda header: header.seq, default=None)
-    return 0 if oldest is None or oldest.seq == 1 else oldest.t - 1
+    times = {header.seq: header.t for header in headers}
+    if not times:
+        return 0
+    first = first_of_run(times)
+    return 0 if first == 1 else times[first] - 1
 
 
 def came_with(marker: Marker) -> bool:
@@ -198,7 +205,7 @@ class _Log:
             arrived=tuple(arrived),
             known=tuple(known),
             spans=tuple(spans),
-            mean=_mean(before, spans, arrived),
+            mean=_mean(before, spans, arrived, whole=not _history_from(headers)),
             ratio=ratio,
             shares={t: 1 / count for t, count in counted.items()},
             share=len(counted) / len(arrived) if arrived else 1.0,
@@ -348,12 +355,22 @@ def _gone(
                 yield _Span(partition, min(times), max(times), size, None, NO_STATS, None)
 
 
-def _mean(before: Sequence[TxnHeader], spans: Sequence[_Span], arrived: Sequence[Marker]) -> float:
+def _mean(
+    before: Sequence[TxnHeader],
+    spans: Sequence[_Span],
+    arrived: Sequence[Marker],
+    *,
+    whole: bool,
+) -> float:
     """Return the mean size of the parts that nobody knows, in bytes.
 
     Each transaction has taken so many parts away as it read more than it wrote. What is left of
-    them, and what was dropped, holds their bytes.
+    them, and what was dropped, holds their bytes. Without the table's first transactions that is
+    too large: a partition that a merge finishes holds the bytes of parts that others had taken
+    away before. Then it is the mean of those that are known, if there are some.
     """
+    if not whole and len(arrived) >= _SOME_PARTS:
+        return sum(m.b for m in arrived) / len(arrived)
     oldest = min((header.t for header in before), default=0)
     taken = sum(
         h.counts.parts_in - h.counts.parts_out

@@ -124,6 +124,16 @@ def test_arrivals_are_those_of_the_time_of_which_all_transactions_are_known() ->
     assert [each.t for each in found.arrivals] == [at(13)]
 
 
+def test_without_the_first_transactions_parts_are_as_large_as_those_that_are_known() -> None:
+    early = {"parts_in": 4, "parts_out": 1, "bytes_in": 4_000, "bytes_out": 4_000}
+    finishing = {"parts_in": 2, "parts_out": 1, "bytes_in": 10_000, "bytes_out": 10_000}
+    exact = [part(14 + n / 10, 500) for n in range(20)]
+    state_now = state(merged(12, (3, 11), 10_000), *exact, purged=13)
+    headers = header(2, "merge", early, "d=0"), header(12, "merge", finishing)
+    assert of(state_now, *headers, first=7).mean_bytes == 500
+    assert of(state_now, *headers).mean_bytes == 2_000
+
+
 def test_parts_that_were_merged_twice_are_counted_once() -> None:
     first = {"parts_in": 10, "parts_out": 1, "bytes_in": 10_000, "bytes_out": 10_000}
     second = {"parts_in": 11, "parts_out": 1, "bytes_in": 20_000, "bytes_out": 20_000}

@@ -121,7 +121,7 @@ def test_a_play_begins_where_the_history_begins(tmp_path: Path) -> None:
     life = lived(tmp_path, 4.5, cleanup={"grace": "2d"})
     world, kept = life.world, 40
     newest = history(world.table, 1_000)
-    for header in newest[kept:]:  # as a clean-up deletes those that are older than `commit_ttl`
+    for header in newest[kept:-5]:  # as a clean-up does, which leaves those that a log file names
         del world.store.objects[world.table.paths.txn(header.seq)]
     answer = asked(world)
     was, played = answer.was.outcome, answer.as_it_is.outcome
