@@ -60,6 +60,7 @@ def take_base(
     tolerant: bool = False,
     may_hold_objects: bool = False,
     doubled: bool = False,
+    checkpoint_above: int | None = None,
 ) -> Base:
     """Read the newest state, and publish a transaction that is committed but not yet published.
 
@@ -75,6 +76,9 @@ def take_base(
         may_hold_objects: do not take objects without a log for those of a lost table: an import
             adopts them where they are.
         doubled: accept rows that are there twice: an append adds to them in any case.
+        checkpoint_above: bytes of log above which it is read by a checkpoint, where there is one:
+            for a plan that is only shown, as nothing can be committed on such a base. None: all of
+            the log is read.
 
     Raises:
         SnapshotUnstableError: rivals committed during every attempt.
@@ -86,7 +90,12 @@ def take_base(
     for _ in range(ATTEMPTS):
         started, now = table.clock.elapsed_ms(), table.clock.now_ms()
         snapshot = read_snapshot(
-            table.store, table.paths, everything=everything, tolerant=True, watch=watch
+            table.store,
+            table.paths,
+            everything=everything,
+            tolerant=True,
+            checkpoint_above=checkpoint_above,
+            watch=watch,
         )
         newest = watch.health.unpublished
         if newest is not None:

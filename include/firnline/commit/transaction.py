@@ -106,6 +106,7 @@ def commit(
     """
     attempt = attempt or Attempt()
     invariants.rows_are_accounted_for(change.counts)
+    base.snapshot.refuse_checkpoint()
     planned, planned_by = base.snapshot, base.properties or from_settings(base.table.settings)
     txn, rival = table.ids.uuid7(table.clock.now_ms()), False
     for _ in range(ATTEMPTS):

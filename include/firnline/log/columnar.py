@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from firnline.log.parts_view import Figures, PartitionsView, PartsView, Totals, summed
+from firnline.log.parts_view import Figures, Numbers, PartitionsView, PartsView, Totals, summed
 from firnline.log.records import NO_STATS, Marker, parse_order, with_unknown
 from firnline.log.union import Past, is_live
 from firnline.types.order import Order
@@ -32,6 +32,8 @@ NONE = -1
 """Missing value in a column of integers. Sizes, times and numbers are never negative."""
 LAZY = ("d", "o", "o_last", "s", "c", "h", "x")
 """Columns that only a marker needs."""
+WALKED = 4
+"""Reads of row groups that a walk through partitions keeps, the last ones: names, other columns."""
 
 _EXTRA = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -58,7 +60,11 @@ class PartColumns:
     """Row group and some of ``LAZY`` -> these columns as pyarrow arrays."""
     _names: dict[int, Any] = field(default_factory=dict, compare=False)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict, compare=False)
-    _extras: dict[int, Any] = field(default_factory=dict, compare=False)
+    """Columns ``LAZY`` of row groups in which single parts were looked up."""
+    _walked: dict[tuple[int, tuple[str, ...]], dict[str, Any]] = field(
+        default_factory=dict, compare=False
+    )
+    """Columns that walks have read last, by row group and names."""
 
     def __len__(self) -> int:
         return len(self.b)
@@ -96,18 +102,43 @@ class PartColumns:
         """Return the key prefix of the parts of a partition."""
         return f"{self.data_dir}{self.partitions[at]}/" if self.partitions[at] else self.data_dir
 
+    def marker(self, row: int) -> Marker:
+        """Return the marker of a row; what its row group holds is kept for further ones."""
+        group = row // self.group_rows
+        if group not in self._groups:
+            self._groups[group] = self.read_rest(group, LAZY)
+        return next(self.markers(row, row + 1))
+
     def markers(self, low: int, high: int, keep: Mask | None = None) -> Iterator[Marker]:
-        """Yield the markers of rows of one partition."""
+        """Yield the markers of rows of one partition; ``WALKED`` row groups are kept."""
         prefix = self.prefix(self.partition_of(low)) if low < high else ""
         for group, first, start, end in self._pieces(low, high):
             piece = slice(start - first, end - first)
-            rest = {name: array[piece].to_pylist() for name, array in self._group(group).items()}
+            read = self._columns_of(group, LAZY).items()
+            rest = {name: array[piece].to_pylist() for name, array in read}
             columns = (self.b, self.t, self.tmb, self.n, self.q)
             numbers = zip(*(c[start:end].tolist() for c in columns), strict=True)
-            names = self.names(group)[piece].to_pylist()
+            names = self._names_of(group)[piece].to_pylist()
             for row, (name, values) in enumerate(zip(names, numbers, strict=True), start):
                 if keep is None or keep[row]:
                     yield _marker(prefix + name, values, rest, row - start)
+
+    def spans(self, low: int, high: int) -> tuple[Ints, Ints, Mask]:
+        """Return insertion times and runs of rows; creates no marker.
+
+        Three arrays: times of the first rows, those of the last rows (``Marker.order``), and True
+        for a part in a clustered run or a split group.
+        """
+        begins, ends, runs = [self.t[:0]], [self.t[:0]], [np.empty(0, np.bool_)]
+        for group, first, start, end in self._pieces(low, high):
+            read = self._columns_of(group, ("o", "o_last", "c"))
+            piece = slice(start - first, end - first)
+            one, two = (_ints(read[name])[piece] for name in ("o", "o_last"))
+            begin = np.where(one == NONE, self.t[start:end], one)
+            begins.append(begin)
+            ends.append(np.where((one == NONE) | (two == NONE), begin, two))
+            runs.append(_filled(read["c"])[piece])
+        return np.concatenate(begins), np.concatenate(ends), np.concatenate(runs)
 
     def orders(self, low: int, high: int, keep: Mask | None = None) -> Counter[Order]:
         """Return how many rows state which sort order; creates no marker."""
@@ -126,19 +157,33 @@ class PartColumns:
     def _extra_lines(self, low: int, high: int, keep: Mask | None) -> Iterator[bytes]:
         """Yield the objects of the column ``x``, as a JSON list for each row group."""
         for group, first, start, end in self._pieces(low, high):
-            piece = self._extra(group)[start - first : end - first]
+            piece = self._columns_of(group, ("x",))["x"][start - first : end - first]
             if keep is not None:
                 piece = piece.filter(pa.array(keep[start:end]))
             yield b"[%s]" % b",".join(text or b"{}" for text in piece.to_pylist())
 
-    def _extra(self, group: int) -> pa.Array:
-        """Return the column ``x`` of a row group, and keep that of the last one."""
-        column = self._groups[group]["x"] if group in self._groups else self._extras.get(group)
-        if column is None:
-            column = self.read_rest(group, ("x",))["x"]
-            self._extras.clear()
-            self._extras[group] = column
-        return column
+    def _columns_of(self, group: int, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return columns of a row group for a walk, which keeps no more than ``WALKED`` reads."""
+        if group in self._groups:
+            return self._groups[group]
+        found = self._walked.get((group, names)) or self._walked.get((group, LAZY))
+        return found or self._keep_walked((group, names), self.read_rest(group, names))
+
+    def _names_of(self, group: int) -> Any:  # noqa: ANN401 - as ``names``
+        """Return the names of a row group for a walk; as ``_columns_of``."""
+        if group in self._names:
+            return self._names[group]
+        key = group, ("p",)
+        found = self._walked.get(key) or self._keep_walked(key, {"p": self.read_names(group)})
+        return found["p"]
+
+    def _keep_walked(
+        self, key: tuple[int, tuple[str, ...]], columns: dict[str, Any]
+    ) -> dict[str, Any]:
+        self._walked[key] = columns
+        while len(self._walked) > WALKED:
+            self._walked.pop(next(iter(self._walked)), None)
+        return columns
 
     def _pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield row groups: number, first row, and the rows between ``low`` and ``high``."""
@@ -154,16 +199,24 @@ class PartColumns:
         for at, (low, high) in enumerate(pairwise(self.starts)):
             prefix = self.prefix(at)
             for group, first, start, end in self._pieces(low, high):
-                names = self.names(group)[start - first : end - first].to_pylist()
+                names = self._names_of(group)[start - first : end - first].to_pylist()
                 for row, name in enumerate(names, start):
                     if keep is None or keep[row]:
                         yield prefix + name
 
-    def _group(self, group: int) -> dict[str, Any]:
-        columns = self._groups.get(group)
-        if columns is None:
-            columns = self._groups[group] = self.read_rest(group, LAZY)
-        return columns
+
+def _ints(column: pa.Array) -> Ints:
+    """Return the integers of a column without nulls; ``to_numpy`` would import pandas."""
+    numbers: Ints = np.frombuffer(column.buffers()[1], np.int64)
+    return numbers[column.offset : column.offset + len(column)]
+
+
+def _filled(column: pa.Array) -> Mask:
+    """Return which texts of a column without nulls are not empty."""
+    ends = np.frombuffer(column.buffers()[1], np.int32)
+    ends = ends[column.offset : column.offset + len(column) + 1]
+    filled: Mask = ends[1:] != ends[:-1]
+    return filled
 
 
 class _Names:
@@ -270,7 +323,7 @@ class ColumnarParts(PartsView):
         row = self._row(path)
         if row < 0:
             raise KeyError(path)
-        return next(self._columns.markers(row, row + 1))
+        return self._columns.marker(row)
 
     def __iter__(self) -> Iterator[str]:
         yield from self._columns.paths(self._keep)
@@ -379,6 +432,25 @@ class _Partitions(PartitionsView):
             counts = [None if n == NONE else n for n in rows]
             yield Figures(name, sizes, counts + [m.n for m in newer])
 
+    def numbers(self, partition: str) -> Numbers:
+        columns, newer = self._columns, self._newer.get(partition, [])
+        low, high = self._rows(partition)
+        kept = slice(None) if self._keep is None else self._keep[low:high]
+        first, last, in_run = columns.spans(low, high)
+        first, last = first[kept], last[kept]
+        arrays = [c[low:high][kept] for c in (columns.b, columns.n, columns.t, columns.q)]
+        sizes, rows, times, sequences = arrays
+        if newer:
+            spans = [m.order() for m in newer]
+            sizes = _longer(sizes, (m.b for m in newer))
+            rows = _longer(rows, (m.n for m in newer))
+            times = _longer(times, (m.t for m in newer))
+            sequences = _longer(sequences, (m.q for m in newer))
+            first = _longer(first, (begin for begin, _ in spans))
+            last = _longer(last, (end for _, end in spans))
+        in_runs = bool(in_run.any()) or any(m.c is not None for m in newer)
+        return Numbers(sizes, rows, times, sequences, first, last, in_runs)
+
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         for name in self._names:
             low, high = self._rows(name)
@@ -390,3 +462,12 @@ class _Partitions(PartitionsView):
         for name in self._names:
             found = self._columns.writers(*self._rows(name), self._keep)
             yield name, found + [marker.w or () for marker in self._newer.get(name, [])]
+
+
+def _longer(numbers: Ints, more: Iterable[int | None]) -> Ints:
+    """Return an array with further numbers at its end.
+
+    Raises OverflowError: one of them is no number of 64 bits.
+    """
+    added = np.array([NONE if each is None else each for each in more], np.int64)
+    return np.concatenate([numbers, added])

@@ -9,11 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from firnline.log.records import Marker
 from firnline.log.union import Past
 from firnline.types.order import Order
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
 
 
 class Totals(NamedTuple):
@@ -33,6 +39,24 @@ class Figures(NamedTuple):
     """Bytes of each part."""
     rows: Sequence[int | None]
     """Rows of each part, in the same order."""
+
+
+class Numbers(NamedTuple):
+    """Numbers of the parts of one partition as arrays of one order; -1 for what is not stated."""
+
+    sizes: Ints
+    """Bytes of each part."""
+    rows: Ints
+    times: Ints
+    """Times of the log files, unix ms."""
+    sequences: Ints
+    """Data sequences."""
+    first: Ints
+    """Insertion times of the first rows, unix ms (``Marker.order``)."""
+    last: Ints
+    """Insertion times of the last rows."""
+    in_runs: bool
+    """True if a part is in a clustered run or a split group; it may be a dead one."""
 
 
 class PartsView(Mapping[str, Marker]):
@@ -57,6 +81,13 @@ class PartitionsView(Mapping[str, list[Marker]]):
     @abstractmethod
     def figures(self) -> Iterator[Figures]:
         """Yield the figures of each partition, in order, without creating markers."""
+
+    @abstractmethod
+    def numbers(self, partition: str) -> Numbers:
+        """Return the numbers of a partition without creating markers of a checkpoint's parts.
+
+        Raises OverflowError: a log file has a number of more than 64 bits.
+        """
 
     @abstractmethod
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:

@@ -260,8 +260,10 @@ class Snapshot(StateColumns):
         at = self.dated.get(t)
         if at is not None:
             return at
+        if not self.dated:
+            return t
         newest = max((item.modified_ms for item in self.listing.values()), default=t)
-        if not self.dated or not dated.is_far(t, newest, transaction=True):
+        if not dated.is_far(t, newest, transaction=True):
             return t
         return min((seen for later, seen in self.dated.items() if later > t), default=newest)
 
@@ -306,6 +308,19 @@ class Snapshot(StateColumns):
             return []
         stats, hashes = self.stats_of(marker), self.hashes_of(marker)
         return [d for d in waiting if not self._pruner(d).matches_nothing(stats, hashes)]
+
+    def deletes_of(self, markers: Iterable[Marker], partition: str) -> tuple[Delete, ...]:
+        """Return the deletes that may still hide rows of some parts, by their numbers."""
+        found = {d.id: d for m in markers for d in self.pending_deletes(m, partition)}
+        return tuple(sorted(found.values(), key=lambda d: (d.seq, d.id)))
+
+    def newest_record(self, partition: str) -> int:
+        """Return the number of the newest delete or schema change that may concern a partition.
+
+        None is pending for a part of that data sequence or a later one. 0: there is none.
+        """
+        covering = (d.seq for d in self.deletes.values() if _covers(d, partition))
+        return max((*covering, *(change.seq for change in self.changes)), default=0)
 
     def orders(self) -> Iterator[tuple[str, Counter[Order]]]:
         """Yield each partition and how many of its live parts state which order (``sorted_by``)."""
@@ -435,16 +450,20 @@ class Snapshot(StateColumns):
                 "`firnline rebuild`",
             )
 
-    def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
-        """Return this state with one more log file: the base after an own commit. No requests.
-
-        Raises InvariantError if the state was read from a checkpoint.
-        """
+    def refuse_checkpoint(self) -> None:
+        """Raise InvariantError if the state was read from a checkpoint: no transaction may be."""
         if self.covered:
             raise InvariantError(
                 f"a transaction on {self.paths.log_dir} was built on a checkpoint",
                 next_step="report this: a transaction must be built on the log files themselves",
             )
+
+    def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
+        """Return this state with one more log file: the base after an own commit. No requests.
+
+        Raises InvariantError if the state was read from a checkpoint.
+        """
+        self.refuse_checkpoint()
         listing = {**self.listing, item.name.key: item}
         contents = {**self.contents, item.name.key: content}
         # It is committed: a conflict that a repair left in place is not an error of the commit.
@@ -461,7 +480,7 @@ def read_snapshot(
     *,
     everything: bool = False,
     tolerant: bool = False,
-    checkpoint_above: int = CHECKPOINT_ABOVE,
+    checkpoint_above: int | None = None,
     known: Mapping[str, LogContent] = MappingProxyType({}),
     watch: Watch | None = None,
 ) -> Snapshot:
@@ -472,8 +491,10 @@ def read_snapshot(
     was never written to is a state without log files.
 
     Above ``checkpoint_above`` bytes of log files, one more LIST and normally one more GET fetch the
-    newest checkpoint. Not with ``everything`` or ``tolerant``: their callers, every transaction
-    among them, need single log files, and a checkpoint does not keep them apart.
+    newest checkpoint. Never with ``everything``, and with ``tolerant`` only where it is given:
+    their callers, every transaction among them, need single log files, and a checkpoint does not
+    keep them apart. None: ``CHECKPOINT_ABOVE`` without ``tolerant``. What would be refused without
+    it is read again from the log files, so that only these say so.
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
     ``watch``: gives the caller the state of the log, and keeps what it has seen before.
 
@@ -481,28 +502,31 @@ def read_snapshot(
     ``build``.
     """
     watch = watch or Watch(store, paths)
-    if everything or tolerant:
+    if everything or (tolerant and checkpoint_above is None):
         log = read_log(store, paths, everything=everything, judge=watch)
         return build(paths, log, tolerant=tolerant)
     tried: list[Checkpoint] = []
+    least = CHECKPOINT_ABOVE if checkpoint_above is None else checkpoint_above
 
     def find(listing: Mapping[str, LogObject]) -> Checkpoint | None:
-        if sum(item.size for item in listing.values()) <= checkpoint_above:
+        if sum(item.size for item in listing.values()) <= least:
             return None
         from firnline.state import checkpoint
 
         return checkpoint.newest_usable(store, paths, listing, tried)
 
     log = read_log(store, paths, find=find, known=known, judge=watch)
-    if _checkpoint_hides(log) or fence.covers_what_came_back(log):
-        return build(paths, read_log(store, paths, judge=watch))
-    try:
-        return build(paths, log)
-    except LogCorruptError:
-        if log.checkpoint is None:
-            raise
-        # Read without the checkpoint: a fault of the log itself is raised from there.
-        return build(paths, read_log(store, paths, judge=watch))
+    if not _checkpoint_hides(log) and not fence.covers_what_came_back(log):
+        try:
+            snapshot = build(paths, log, tolerant=tolerant)
+        except LogCorruptError:
+            if log.checkpoint is None:
+                raise
+        else:
+            if log.checkpoint is None or not (snapshot.conflict or snapshot.doubled):
+                return snapshot
+    # Read without the checkpoint: a fault of the log itself is raised from there.
+    return build(paths, read_log(store, paths, judge=watch), tolerant=tolerant)
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:

@@ -13,7 +13,8 @@ from firnline.airflow.submit import job_arguments
 from firnline.airflow.versions import AirflowException, AirflowFailException
 from firnline.errors import PartUnreadableError, StoreUnavailableError, UsageError
 from firnline.log.records import Marker
-from firnline.operations.groups import LeftAlone, PlannedGroup
+from firnline.operations.groups import PlannedGroup
+from firnline.operations.merge.left import LeftParts
 from firnline.operations.merge.plan import MergePlan
 from firnline.operations.options import MergeOptions
 from tests.support.world import make_world
@@ -80,7 +81,7 @@ def plan_of(groups: int) -> MergePlan:
             PlannedGroup(f"day={i}", tuple(Marker(p=f"{i}{j}", b=2**20, t=1) for j in range(4)))
             for i in range(groups)
         ),
-        left_alone=(LeftAlone("k", "day=x", 1, "is large enough"),),
+        left_alone=(LeftParts("day=x", "is large enough", 1, 1),),
     )
 
 

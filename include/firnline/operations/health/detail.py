@@ -115,8 +115,8 @@ def _partitions(snapshot: Snapshot, plan: MergePlan | None) -> list[dict[str, An
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     for group in (*plan.groups, *plan.hidden) if plan else ():
         waiting[group.partition] += len(group.parts)
-    for part in plan.left_alone if plan else ():
-        reasons[part.partition][part.reason] += 1
+    for left in plan.left_alone if plan else ():
+        reasons[left.partition][left.reason] += left.parts
     rows: list[dict[str, Any]] = [
         {
             "partition": one.partition,

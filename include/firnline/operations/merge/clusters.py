@@ -23,12 +23,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from firnline.log.records import Delete, Marker
-from firnline.operations.groups import LeftAlone, PlannedGroup
+from firnline.log.records import Marker
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.finishing import FEWEST, waits_for
+from firnline.operations.merge.left import Reasoned
 from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.order import Order, is_other
@@ -71,7 +73,7 @@ def plan_clusters(
     *,
     finish: bool = False,
     order: Order = (),
-) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+) -> tuple[list[PlannedGroup], list[Reasoned]]:
     """Return groups of overlapping runs of a partition, and the other parts with reasons.
 
     Args:
@@ -108,11 +110,11 @@ def plan_clusters(
         if m.p not in grouped
         and (not snapshot.is_settled(m, partition, at_ms) or sorted_otherwise(snapshot, [m], order))
     ]
-    groups += [[m] for m in alone]
+    groups += [[m] for m in sorted(alone, key=attrgetter("p"))]
     grouped |= {m.p for m in alone}
     return (
         [_group(snapshot, settings, cluster, partition, parts) for parts in groups],
-        [LeftAlone(m.p, partition, m.b, left[m.p]) for m in ready if m.p not in grouped],
+        [(left[m.p], (m,)) for m in ready if m.p not in grouped],
     )
 
 
@@ -137,9 +139,7 @@ def _group(
     parts: Sequence[Marker],
 ) -> PlannedGroup:
     policy = settings.merge
-    deletes: dict[str, Delete] = {
-        d.id: d for m in parts for d in snapshot.pending_deletes(m, partition)
-    }
+    deletes = snapshot.deletes_of(parts, partition)
     ordered = tuple(sorted(parts, key=lambda m: (*m.order(), m.p)))
     # One part alone only loses its deleted rows, or gets the current columns or order: its run
     # stays the same.
@@ -150,7 +150,7 @@ def _group(
     return PlannedGroup(
         partition=partition,
         parts=ordered,
-        deletes=tuple(deletes.values()),
+        deletes=deletes,
         outputs=outputs,
         cluster=cluster.mark,
         slices=slices,

@@ -8,9 +8,11 @@ due until rows arrive again, and for as long after that as it was old then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from heapq import nsmallest
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from firnline.log.records import Marker
 from firnline.operations.merge.splits import together
@@ -19,6 +21,11 @@ from firnline.settings.load import MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.units import format_duration
 
+if TYPE_CHECKING:
+    from firnline.log.parts_view import Ints
+
+Span = tuple[int, int]
+"""Insertion times of the first and the last rows of a part, unix ms."""
 FEWEST = "is one of the fewest parts that its partition can have"
 
 
@@ -35,9 +42,7 @@ def _waits(what: str, least: int, finish_after: int | None) -> str:
     return f"{reason}, or no append for {format_duration(finish_after)}"
 
 
-def finished_at(
-    snapshot: Snapshot, policy: MergeSettings, partition: str, now_ms: int
-) -> int | None:
+def finished_at(spans: Sequence[Span], policy: MergeSettings, now_ms: int) -> int | None:
     """Return since when, or from when on at the earliest, a partition is finished, unix ms.
 
     Merges, rewrites and deletes keep the insertion times of rows, so that they do not count as
@@ -48,9 +53,8 @@ def finished_at(
     rows that trickle in for years cost a logarithm of rewrites.
 
     Args:
-        snapshot: the state.
+        spans: of the live parts of the partition (``spans_of``), or what ``fewer`` makes of them.
         policy: of the table.
-        partition: path.
         now_ms: wall clock.
 
     Returns:
@@ -59,14 +63,13 @@ def finished_at(
     wait = policy.finish_after
     if wait is None:
         return None
-    spans = _spans(snapshot, snapshot.partitions[partition])
     last = max(end for _, end in spans)
     if last + wait > now_ms or not _interrupted(spans, wait):
         return last + wait
     return last + max(wait, last - min(start for start, _ in spans))
 
 
-def _spans(snapshot: Snapshot, parts: Sequence[Marker]) -> list[tuple[int, int]]:
+def spans_of(snapshot: Snapshot, parts: Sequence[Marker]) -> list[Span]:
     """Return the insertion times of the first and the last rows of each part."""
     if not snapshot.dated:  # the usual case, and there may be a million parts
         return [marker.order() for marker in parts]
@@ -78,7 +81,30 @@ def _spans(snapshot: Snapshot, parts: Sequence[Marker]) -> list[tuple[int, int]]
     return spans
 
 
-def _interrupted(spans: list[tuple[int, int]], wait: int) -> bool:
+def fewer(first: Ints, last: Ints, policy: MergeSettings) -> list[Span]:
+    """Return fewer spans than those of parts, by which ``finished_at`` says the same.
+
+    Spans that begin in the same interval of ``finish_after`` have no pause of that length between
+    them, so they are one.
+
+    Args:
+        first: insertion times of the first rows of each part of a partition.
+        last: those of the last rows, in the same order.
+        policy: of the table.
+    """
+    wait = policy.finish_after
+    if (last < first).any():  # of another writer
+        return list(zip(first.tolist(), last.tolist(), strict=True))
+    if wait is None or first.max() - first.min() < wait:
+        return [(int(first.min()), int(last.max()))]
+    order = first.argsort()
+    first, last = first[order], last[order]
+    intervals = first // wait
+    begins = [0, *((intervals[1:] != intervals[:-1]).nonzero()[0] + 1).tolist(), len(first)]
+    return [(int(first[low]), int(last[low:high].max())) for low, high in pairwise(begins)]
+
+
+def _interrupted(spans: Sequence[Span], wait: int) -> bool:
     """Return True if nothing arrived between two of the parts for ``wait``."""
     reach: int | None = None
     for first, last in sorted(spans):
@@ -94,5 +120,10 @@ def may_shrink(settings: TableSettings, parts: Sequence[Marker]) -> bool:
         return len({m.c or m.p for m in parts}) > 1
     policy = settings.merge
     size = sizer(policy)
-    least = nsmallest(2, (sum(map(size, unit)) for unit in together(parts)))
+    return two_fit((sum(map(size, unit)) for unit in together(parts)), policy)
+
+
+def two_fit(sizes: Iterable[int], policy: MergeSettings) -> bool:
+    """Return True if two parts of these sizes fit into the target together."""
+    least = nsmallest(2, sizes)
     return len(least) > 1 and sum(least) <= policy.target_size

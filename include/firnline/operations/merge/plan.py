@@ -10,11 +10,19 @@ from typing import Any
 
 from firnline.commit import keys
 from firnline.errors import CHOICES, UsageError, some
-from firnline.log.records import Delete, Marker
-from firnline.operations.groups import LeftAlone, PlannedGroup
+from firnline.log.records import Marker
+from firnline.operations.groups import PlannedGroup
 from firnline.operations.merge import splits, tiers
+from firnline.operations.merge.by_numbers import stays
 from firnline.operations.merge.clusters import plan_clusters, sorted_otherwise
-from firnline.operations.merge.finishing import FEWEST, finished_at, may_shrink, waits_for
+from firnline.operations.merge.finishing import (
+    FEWEST,
+    finished_at,
+    may_shrink,
+    spans_of,
+    waits_for,
+)
+from firnline.operations.merge.left import LeftParts, Reasoned, Tally
 from firnline.operations.requests import FIXED_REQUESTS, upload_requests
 from firnline.settings.load import MergeSettings, TableSettings
 from firnline.shown import ShownFigures
@@ -25,7 +33,7 @@ from firnline.types.order import Order, order_of
 from firnline.types.schema import normalise
 from firnline.types.values import bound_key
 
-__all__ = ["LeftAlone", "MergePlan", "PlannedGroup", "plan_merge"]
+__all__ = ["LeftParts", "MergePlan", "PlannedGroup", "plan_merge"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,7 +43,8 @@ class MergePlan(ShownFigures):
     seq: int
     """Transaction of the snapshot it was made from."""
     groups: tuple[PlannedGroup, ...]
-    left_alone: tuple[LeftAlone, ...]
+    left_alone: tuple[LeftParts, ...]
+    """All other live parts, by partition and reason."""
     hidden: tuple[PlannedGroup, ...] = ()
     """Per partition, the parts dropped unread: deletes hide every row of each."""
     next_due: int | None = None
@@ -86,7 +95,10 @@ class MergePlan(ShownFigures):
     @property
     def reasons(self) -> dict[str, int]:
         """Reason -> number of parts left alone for it."""
-        return dict(Counter(part.reason for part in self.left_alone).most_common())
+        counts: Counter[str] = Counter()
+        for left in self.left_alone:
+            counts[left.reason] += left.parts
+        return dict(counts.most_common())
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: totals, a row per group, the reasons with their counts."""
@@ -149,10 +161,13 @@ def plan_merge(
     groups = sorted(planner.groups, key=lambda group: _urgency(settings.merge, group))
     bound = settings.merge.max_bytes_per_run if max_bytes is None else max_bytes
     kept, over = _bounded(groups, bound)
+    for group in over:
+        reasoned = ("does not fit into max_bytes of this run", group.parts)
+        planner.left.add(group.partition, [reasoned])
     return MergePlan(
         seq=snapshot.seq,
         groups=tuple(kept),
-        left_alone=(*planner.left, *over),
+        left_alone=planner.left.rows(),
         hidden=tuple(planner.hidden),
         next_due=planner.due,
     )
@@ -168,7 +183,7 @@ class _Planner:
     full: bool
     excluded: frozenset[str]
     groups: list[PlannedGroup] = field(default_factory=list)
-    left: list[LeftAlone] = field(default_factory=list)
+    left: Tally = field(default_factory=Tally)
     hidden: list[PlannedGroup] = field(default_factory=list)
     due: int | None = None
     """Time at which the first of what waits may go on, unix ms."""
@@ -190,12 +205,28 @@ class _Planner:
         self.waiting = frozenset(d.id for d in records if d.may_wait(self.at_ms))
 
     def add(self, partition: str) -> None:
+        """Plan a partition; its markers, if any are made, are let go of but for those of groups."""
+        if self.excluded or not self._stays(partition):
+            self._add(partition, self.snapshot.partitions[partition])
+
+    def _stays(self, partition: str) -> bool:
+        """Return True if the numbers of a partition tell that all of it stays, and note so."""
+        found = stays(self.snapshot, self.settings, partition, self.now_ms, full=self.full)
+        if found is None:
+            return False
+        for reason, parts, size in found.left:
+            self.left.count(partition, reason, parts, size)
+        if found.due is not None:
+            self._wait_until(found.due)
+        return True
+
+    def _add(self, partition: str, every: Sequence[Marker]) -> None:
         snapshot, settings = self.snapshot, self.settings
-        whole, parts = _hidden(snapshot, settings, partition, self.excluded)
+        whole, parts = _hidden(snapshot, settings, partition, every, self.excluded)
         self._wait_for_records(partition, parts)
         self.runs = splits.sizes_of_runs(parts, self.size)
         self.hidden += whole
-        finish = self._finishes(partition, parts)
+        finish = self._finishes(every, parts)
         ready = self._ready(partition, parts, finish=finish)
         if settings.cluster_by is not None:
             groups, rest = plan_clusters(
@@ -209,23 +240,34 @@ class _Planner:
                 order=self.order,
             )
         else:
+            runs = list(_runs(settings, every, ready, finish=finish))
             groups, rest = _group(
                 snapshot,
                 settings,
                 partition,
-                ready,
+                runs,
                 self.at_ms,
                 finish=finish,
                 order=self.order,
             )
+            if settings.primary_key:
+                rest.append((_alone_because(settings, finish=finish), _inseparable(ready, runs)))
         self.groups += groups
-        self.left += rest
+        self.left.add(partition, rest)
 
-    def _finishes(self, partition: str, parts: Sequence[Marker]) -> bool:
-        """Return True if a partition is to be brought to the fewest parts."""
+    def _finishes(self, every: Sequence[Marker], parts: Sequence[Marker]) -> bool:
+        """Return True if a partition is to be brought to the fewest parts.
+
+        Args:
+            every: its parts.
+            parts: those of which deletes do not hide every row.
+        """
+        policy = self.settings.merge
         if self.full:
             return True
-        at = finished_at(self.snapshot, self.settings.merge, partition, self.now_ms)
+        if policy.finish_after is None:
+            return False
+        at = finished_at(spans_of(self.snapshot, every), policy, self.now_ms)
         if at is None or at <= self.now_ms:
             return at is not None
         if (self.due is None or at < self.due) and may_shrink(self.settings, parts):
@@ -248,14 +290,14 @@ class _Planner:
                 and (self.runs.get(marker.c) or self.size(marker)) >= full
                 and self.snapshot.is_settled(marker, partition, self.at_ms)
             ):
-                reason = "is large enough (3/4 of target_size)"
+                reason = tiers.LARGE
             elif marker.p in unsettled:
                 reason = "is younger than settle"
                 self._wait_until(unsettled[marker.p])
             else:
                 ready.append(marker)
                 continue
-            self.left.append(LeftAlone(marker.p, partition, marker.b, reason))
+            self.left.count(partition, reason, 1, marker.b)
         return ready
 
     def _unsettled(self, parts: Sequence[Marker]) -> dict[str, int]:
@@ -304,16 +346,18 @@ def _check_columns(snapshot: Snapshot, settings: TableSettings) -> None:
 
 
 def _hidden(
-    snapshot: Snapshot, settings: TableSettings, partition: str, excluded: frozenset[str]
-) -> tuple[list[PlannedGroup], list[Marker]]:
+    snapshot: Snapshot,
+    settings: TableSettings,
+    partition: str,
+    parts: Sequence[Marker],
+    excluded: frozenset[str],
+) -> tuple[list[PlannedGroup], Sequence[Marker]]:
     """Return the parts of a partition that deletes hide as a whole, and all others."""
-    parts = snapshot.partitions[partition]
     if not snapshot.deletes or settings.primary_key:
         # With a primary key a kernel decides which rows win, so no part is dropped unread.
         return [], parts
     whole: list[Marker] = []
     rest: list[Marker] = []
-    applied: dict[str, Delete] = {}
     for marker in parts:
         # Without a row count (other writers give none) the dropped rows could not be counted.
         counted = marker.n is not None and marker.p not in excluded
@@ -322,59 +366,67 @@ def _hidden(
             rest.append(marker)
             continue
         whole.append(marker)
-        applied |= {d.id: d for d in pending}
     ordered = tuple(sorted(whole, key=lambda m: (*m.order(), m.p)))
-    return [PlannedGroup(partition, ordered, tuple(applied.values()))] if whole else [], rest
+    deletes = snapshot.deletes_of(whole, partition)
+    return [PlannedGroup(partition, ordered, deletes)] if whole else [], rest
 
 
 def _group(
     snapshot: Snapshot,
     settings: TableSettings,
     partition: str,
-    ready: list[Marker],
+    runs: Iterable[list[Marker]],
     at_ms: int | None,
     *,
     finish: bool,
     order: Order,
-) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+) -> tuple[list[PlannedGroup], list[Reasoned]]:
     policy = settings.merge
-    tier = tiers.Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
-    reason = FEWEST if finish else waits_for("parts", policy)
+    tier = tiers.tier_of(policy)
+    reason = _alone_because(settings, finish=finish)
     size = tiers.sizer(policy)
     columns = splits.slicing_columns(settings, snapshot.schema)
     groups: list[PlannedGroup] = []
-    left: list[LeftAlone] = []
-    for run in _runs(snapshot, settings, partition, ready, tier, finish=finish):
-        deletes = {d.id: d for m in run for d in snapshot.pending_deletes(m, partition)}
+    left: list[Reasoned] = []
+    for run in runs:
+        deletes = snapshot.deletes_of(run, partition)
         total = sum(map(size, run))
         pays = tiers.shrinks if finish else tiers.worthwhile
-        hurries = not all(d.may_wait(at_ms) for d in deletes.values())
+        hurries = not all(d.may_wait(at_ms) for d in deletes)
         # A record of a schema change waits for parts with columns from before it.
         again = any(map(snapshot.pending_changes, run)) or sorted_otherwise(snapshot, run, order)
         if hurries or again or pays(splits.count(run), total, tier):
             ordered = sorted(run, key=lambda m: (*m.order(), m.p))
             slices = splits.slices_of(settings, run) if columns else 1
-            group = PlannedGroup(partition, tuple(ordered), tuple(deletes.values()), slices)
+            group = PlannedGroup(partition, tuple(ordered), deletes, slices)
             sliced_by = columns if slices > 1 else ()
             groups.append(replace(group, slices=slices, sliced_by=sliced_by))
             continue
-        left += [LeftAlone(m.p, partition, m.b, reason) for m in run]
+        left.append((reason, run))
     return groups, left
 
 
+def _alone_because(settings: TableSettings, *, finish: bool) -> str:
+    """Return the reason of parts that are too few for a group."""
+    return FEWEST if finish else waits_for("parts", settings.merge)
+
+
+def _inseparable(ready: Sequence[Marker], runs: Iterable[Sequence[Marker]]) -> list[Marker]:
+    """Return the parts in no run: they came at the same time as one that stays."""
+    in_runs = {m.p for run in runs for m in run}
+    return [m for m in ready if m.p not in in_runs]
+
+
 def _runs(
-    snapshot: Snapshot,
-    settings: TableSettings,
-    partition: str,
-    ready: list[Marker],
-    tier: tiers.Tier,
-    *,
-    finish: bool,
+    settings: TableSettings, every: Sequence[Marker], ready: list[Marker], *, finish: bool
 ) -> Iterable[list[Marker]]:
-    size = tiers.sizer(settings.merge)
+    tier, size = tiers.tier_of(settings.merge), tiers.sizer(settings.merge)
     if not settings.primary_key:
         ranked = sorted(
-            ((sum(map(size, unit)), unit[0].p, unit) for unit in splits.together(ready)),
+            (
+                (sum(map(size, unit)), min(m.p for m in unit), unit)
+                for unit in splits.together(ready)
+            ),
             key=itemgetter(0, 1),
         )
         group = tiers.group_in_order if finish else tiers.group_by_size
@@ -384,7 +436,7 @@ def _runs(
     # One row per key survives: which one must not depend on parts between the inputs.
     names = frozenset(m.p for m in ready)
     group = tiers.group_in_order if finish else tiers.group_newest_first
-    for stretch in keys.stretches(snapshot.partitions[partition], names):
+    for stretch in keys.stretches(every, names):
         sizes = [sum(map(size, unit)) for unit in stretch]
         for run in group(sizes, tier):
             yield [m for i in run for m in stretch[i]]
@@ -402,15 +454,13 @@ def _urgency(policy: MergeSettings, group: PlannedGroup) -> tuple[float, str]:
 
 def _bounded(
     groups: list[PlannedGroup], bound: int | None
-) -> tuple[list[PlannedGroup], list[LeftAlone]]:
+) -> tuple[list[PlannedGroup], list[PlannedGroup]]:
+    """Return the groups that fit into a bound of bytes, and the others."""
     kept: list[PlannedGroup] = []
-    left: list[LeftAlone] = []
+    over: list[PlannedGroup] = []
     total = 0
     for group in groups:
-        if bound is None or total + group.bytes <= bound:
-            kept.append(group)
-            total += group.bytes
-            continue
-        reason = "does not fit into max_bytes of this run"
-        left += [LeftAlone(m.p, group.partition, m.b, reason) for m in group.parts]
-    return kept, left
+        fits = bound is None or total + group.bytes <= bound
+        (kept if fits else over).append(group)
+        total += group.bytes if fits else 0
+    return kept, over

@@ -24,6 +24,7 @@ from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.operations.runner import Failure, Progress, Report, Runner, what_helps
 from firnline.state.history import add_counts
+from firnline.state.snapshot import CHECKPOINT_ABOVE
 from firnline.table import Table
 from firnline.units import counted
 
@@ -52,12 +53,18 @@ class MergeReport(Report, frozen=True, kw_only=True):
     seconds: float
 
 
-def preview(table: Table, options: MergeOptions) -> MergePlan:
+def preview(
+    table: Table, options: MergeOptions, *, checkpoint_above: int = CHECKPOINT_ABOVE
+) -> MergePlan:
     """Read the log and plan; nothing is written but an unpublished transaction's log file.
 
-    Requests: those of ``take_base``.
+    Memory: of a large table about 130 bytes for each part, by its newest checkpoint; and 1 KB for
+    each part of a group.
+
+    Requests: those of ``take_base``. Above ``checkpoint_above`` bytes of log files 1 LIST and
+    normally 1 GET for the newest checkpoint, and no GET for the log files that it covers.
     """
-    return _plan(take_base(table), options, frozenset())
+    return _plan(take_base(table, checkpoint_above=checkpoint_above), options, frozenset())
 
 
 def run_merge(work: Work, options: MergeOptions) -> MergeReport:

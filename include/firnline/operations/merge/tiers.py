@@ -24,6 +24,7 @@ from firnline.settings.load import MergeSettings
 
 FACTOR = 2
 FLOOR_SHARE = 64
+LARGE = "is large enough (3/4 of target_size)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class Tier:
     def full(self) -> int:
         """Parts of this many bytes or more are left as they are."""
         return full_from(self.target)
+
+
+def tier_of(policy: MergeSettings) -> Tier:
+    """Return the bounds of a group of a table that is not clustered."""
+    return Tier(policy.target_size, policy.min_inputs, policy.max_parts_per_group)
 
 
 def full_from(target: int) -> int:
@@ -133,7 +139,10 @@ def _cut(sizes: Sequence[int], tier: Tier, too_large: Callable[[int, int], bool]
 
 
 def worthwhile(count: int, total: int, tier: Tier) -> bool:
-    """Return True if merging ``count`` parts of ``total`` bytes pays: enough, or a full part."""
+    """Return True if merging ``count`` parts of ``total`` bytes pays: enough, or a full part.
+
+    Some of the parts never pay where all of them do not.
+    """
     return count >= tier.min_inputs or (count >= 2 and total >= tier.full)
 
 

@@ -46,10 +46,11 @@ def test_small_parts_of_a_partition_become_one_group() -> None:
 def test_every_live_part_is_either_in_a_group_or_has_a_reason() -> None:
     world = world_of([MIB, 50 * MIB, 20 * MIB, MIB, MIB, MIB, 3 * MIB])
     made = plan(world)
-    grouped = {m.p for g in made.groups for m in g.parts}
-    explained = {part.key for part in made.left_alone}
-    assert grouped | explained == set(snapshot(world).live)
-    assert grouped.isdisjoint(explained)
+    live = snapshot(world).live
+    left = [m.b for m in live.values() if m.p not in {m.p for g in made.groups for m in g.parts}]
+    assert made.parts_in + len(left) == len(live)
+    assert sum(each.parts for each in made.left_alone) == len(left)
+    assert sum(each.bytes for each in made.left_alone) == sum(left)
 
 
 def test_a_large_part_says_why_it_is_left_alone() -> None:
