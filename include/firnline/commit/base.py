@@ -119,12 +119,19 @@ def take_base(
     )
 
 
-def read_base(table: Table, *, everything: bool = False) -> Base:
+def read_base(
+    table: Table, *, everything: bool = False, checkpoint_above: int | None = None
+) -> Base:
     """Read the newest state and write nothing: of ``take_base`` what plans need that only look.
 
     A transaction that is committed and not published yet is part of the state; it stays so.
 
     Requests: those of ``take_base`` for a log without an unpublished transaction.
+
+    Args:
+        table: the table.
+        everything: see ``read_log``.
+        checkpoint_above: see ``take_base``.
 
     Raises:
         LogLostError: there are objects and no log.
@@ -134,7 +141,12 @@ def read_base(table: Table, *, everything: bool = False) -> Base:
     began, now = table.clock.elapsed_ms(), table.clock.now_ms()
     watch = Watch(table.store, table.paths)
     snapshot = read_snapshot(
-        table.store, table.paths, everything=everything, tolerant=True, watch=watch
+        table.store,
+        table.paths,
+        everything=everything,
+        tolerant=True,
+        checkpoint_above=checkpoint_above,
+        watch=watch,
     )
     if not snapshot.listing:
         refuse_objects(table)

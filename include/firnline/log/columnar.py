@@ -358,6 +358,11 @@ class ColumnarParts(PartsView):
     def by_partition(self) -> PartitionsView:
         return _Partitions(self._columns, self._overlay, self._keep)
 
+    def deaths(self) -> set[int]:
+        times = self._columns.tmb if self._keep is None else self._columns.tmb[self._keep]
+        found = set(np.unique(times[times != NONE]).tolist())
+        return found | {m.tmb for m in self._overlay.values() if m.tmb is not None}
+
     def totals(self) -> Totals:
         columns, keep = self._columns, self._keep
         b, n = (c if keep is None else c[keep] for c in (columns.b, columns.n))

@@ -71,6 +71,10 @@ class PartsView(Mapping[str, Marker]):
         """Return the parts by partition path, in the order of their names."""
 
     @abstractmethod
+    def deaths(self) -> set[int]:
+        """Return the times at which parts died without creating markers."""
+
+    @abstractmethod
     def totals(self) -> Totals:
         """Return the totals without creating markers."""
 
@@ -110,6 +114,13 @@ def dead(parts: Mapping[str, Marker]) -> int:
     if isinstance(parts, PartsView):
         return len(parts) - len(parts.live(None))
     return sum(marker.tmb is not None for marker in parts.values())
+
+
+def deaths(parts: Mapping[str, Marker]) -> set[int]:
+    """Return the times since when parts are dead, unix ms."""
+    if isinstance(parts, PartsView):
+        return parts.deaths()
+    return {marker.tmb for marker in parts.values() if marker.tmb is not None}
 
 
 def figures(partitions: Mapping[str, list[Marker]]) -> Iterator[Figures]:

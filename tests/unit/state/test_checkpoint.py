@@ -21,10 +21,12 @@ from firnline.errors import CheckpointError, InvariantError, SnapshotExpiredErro
 from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log import codec
+from firnline.log.columnar import WALKED, ColumnarParts
 from firnline.log.parts_view import (
     PartitionsView,
     PartsView,
     dead,
+    deaths,
     figures,
     orders,
     totals,
@@ -212,11 +214,50 @@ def test_sums_need_no_marker_and_are_those_of_the_markers() -> None:
     quick, whole = by_checkpoint(world.table), by_log(world.table)
     assert totals(quick.live) == totals(whole.live)
     assert dead(quick.parts) == dead(whole.parts) > 0
+    assert deaths(quick.parts) == deaths(whole.parts) > set()
     ours, theirs = figures(quick.partitions), figures(whole.partitions)
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.partition == other.partition
         pairs = zip(mine.sizes, mine.rows, strict=True)
         assert sorted(pairs) == sorted(zip(other.sizes, other.rows, strict=True))
+
+
+def test_numbers_need_no_marker_and_are_those_of_the_markers() -> None:
+    world = mixed()
+    quick, whole = by_checkpoint(world.table), by_log(world.table)
+    assert isinstance(quick.partitions, PartitionsView)
+    for partition, markers in whole.partitions.items():
+        found = quick.partitions.numbers(partition)
+        rows = zip(*(each.tolist() for each in found[:-1]), strict=True)
+        assert sorted(rows) == sorted(
+            (m.b, _stated(m.n), m.t, _stated(m.q), *m.order()) for m in markers
+        )
+        assert not found.in_runs
+
+
+def _stated(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def test_a_walk_through_partitions_keeps_a_few_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_file, "GROUP_ROWS", 3)
+    world = make_world()
+    names = [f"d={number}" for number in range(10, 30)]
+    keys = put_append(world, *names, *names)
+    write(world)
+    state = by_checkpoint(world.table)
+    assert isinstance(state.parts, ColumnarParts)
+    columns = state.parts._columns
+    assert isinstance(state.partitions, PartitionsView)
+    for partition in names:
+        state.partitions.numbers(partition)
+        assert len(state.partitions[partition]) == 2
+        assert len(columns._walked) <= WALKED
+    assert sorted(state.parts) == sorted(keys)
+    assert not columns._groups
+    assert not columns._names
+    assert {state.parts[key].p for key in keys} == set(keys)  # single ones, in any order
+    assert len(columns._groups) == 14
 
 
 def test_the_past_is_read_from_a_checkpoint_as_from_the_log() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from firnline.commit.base import Base
 from firnline.errors import FirnlineError
+from firnline.log.parts_view import deaths
 from firnline.operations.cleanup.retention import TXN_KEPT, kept_ms
 from firnline.operations.cleanup.run import look
 from firnline.operations.drop.expired import plan_ttl
@@ -156,8 +157,7 @@ def _seems_ripe(base: Base, at_ms: int) -> bool:
     snapshot, now_ms = base.snapshot, base.table.clock.now_ms()
     grace = waits(snapshot.properties, base.table.settings, at_ms).grace
     limit = at_ms - grace
-    dead = [m.tmb for m in snapshot.parts.values() if m.tmb is not None]
-    dates = [tmb for tmb in dead if tmb > snapshot.purged]
+    dates = [tmb for tmb in deaths(snapshot.parts) if tmb > snapshot.purged]
     dates += [t for key, t in snapshot.log_tombstones.items() if key in snapshot.listing]
     late = snapshot.behind_since.values()
     if any(t <= limit or t > now_ms for t in dates) or any(t <= limit for t in late):

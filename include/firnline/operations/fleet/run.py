@@ -16,6 +16,7 @@ from firnline.operations.merge.plan import plan_merge
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.sections import Operation
 from firnline.state.history import history_since
+from firnline.state.snapshot import CHECKPOINT_ABOVE
 from firnline.table import Table
 from firnline.units import DAY_MS
 
@@ -94,7 +95,8 @@ def look_at_fleet(
     """Return what each table needs, in their order; one that cannot be read holds up no other.
 
     Requests for each: 2 LIST and the log files that are not folded, with the newest transaction's,
-    and those of ``chores.due`` and ``need_of``.
+    and those of ``chores.due`` and ``need_of``. Of a log above ``CHECKPOINT_ABOVE`` 1 LIST and
+    normally 1 GET for a checkpoint, and no log file that it covers.
 
     Args:
         tables: the tables.
@@ -108,7 +110,7 @@ def look_at_fleet(
         other = due_unread(member.name, now_ms, member.starts)
         try:
             table = member.open()
-            base = read_base(table)
+            base = read_base(table, checkpoint_above=CHECKPOINT_ABOVE)
             other = due(base, member.starts)
             return need_of(table, base, other, budgeted=budgeted, starts=member.starts)
         except FirnlineError as error:

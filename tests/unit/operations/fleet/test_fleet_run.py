@@ -11,22 +11,28 @@ from typing import Any
 import pytest
 
 from firnline.clock import SystemClock
+from firnline.commit import checkpoint
+from firnline.commit.base import read_base
 from firnline.errors import LogLostError, StoreUnavailableError
 from firnline.kernel.local import LocalEngine
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.fleet.chores import due
 from firnline.operations.fleet.need import Need, Unreadable
 from firnline.operations.fleet.run import (
     Member,
     bytes_spent,
     look_at_fleet,
 )
+from firnline.operations.fleet.run import need_of as need
 from firnline.operations.merge.run import preview, run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.settings.fleet import FleetSettings
 from firnline.settings.sections import Operation
+from firnline.state.snapshot import read_snapshot
 from firnline.table import Table
 from firnline.units import DAY_MS
+from tests.support.checkpoints import ALWAYS
 from tests.support.fleet import need_of
 from tests.support.histories import append, delete_lazily, dies_at, drop, filled, lose_log, merge
 from tests.support.programs import HUNG_SECONDS
@@ -201,3 +207,24 @@ def test_what_cannot_be_read_is_verified_unless_its_store_is_down() -> None:
     assert [[due.operation for due in each.due] for each in found] == [["verify"], [], []]
     (one, *_) = found[0].due
     assert one.why == "its log could not be read"
+
+
+def test_what_a_table_needs_is_the_same_by_a_checkpoint(tmp_path: Path) -> None:
+    world = filled(4)
+    drop(world, "day=0")
+    delete_lazily(world, 10)
+    checkpoint.write(world.table, read_snapshot(world.store, world.table.paths, everything=True))
+    append(world, 200)
+    merge(world, tmp_path)
+    delete_lazily(world, 210)
+    starts: tuple[Operation, ...] = ("merge", "ttl", "tombstone_cleanup", "verify")
+    needs = []
+    for _ in range(12):
+        for above in (None, ALWAYS):
+            base = read_base(world.table, checkpoint_above=above)
+            assert bool(base.snapshot.covered) == (above is not None)
+            other = due(base, starts)
+            needs.append(need(world.table, base, other, budgeted=False, starts=starts))
+        assert needs[-1] == needs[-2]
+        world.clock.advance(DAY_MS)
+    assert len({each.due for each in needs}) > 1
