@@ -311,6 +311,8 @@ class Snapshot(StateColumns):
 
     def deletes_of(self, markers: Iterable[Marker], partition: str) -> tuple[Delete, ...]:
         """Return the deletes that may still hide rows of some parts, by their numbers."""
+        if not self.deletes:
+            return ()
         found = {d.id: d for m in markers for d in self.pending_deletes(m, partition)}
         return tuple(sorted(found.values(), key=lambda d: (d.seq, d.id)))
 

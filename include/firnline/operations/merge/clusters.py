@@ -112,9 +112,13 @@ def plan_clusters(
     ]
     groups += [[m] for m in sorted(alone, key=attrgetter("p"))]
     grouped |= {m.p for m in alone}
+    stay: dict[str, list[Marker]] = defaultdict(list)
+    for m in ready:
+        if m.p not in grouped:
+            stay[left[m.p]].append(m)
     return (
         [_group(snapshot, settings, cluster, partition, parts) for parts in groups],
-        [(left[m.p], (m,)) for m in ready if m.p not in grouped],
+        list(stay.items()),
     )
 
 

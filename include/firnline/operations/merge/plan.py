@@ -383,11 +383,10 @@ def _group(
 ) -> tuple[list[PlannedGroup], list[Reasoned]]:
     policy = settings.merge
     tier = tiers.tier_of(policy)
-    reason = _alone_because(settings, finish=finish)
     size = tiers.sizer(policy)
     columns = splits.slicing_columns(settings, snapshot.schema)
     groups: list[PlannedGroup] = []
-    left: list[Reasoned] = []
+    alone: list[Marker] = []
     for run in runs:
         deletes = snapshot.deletes_of(run, partition)
         total = sum(map(size, run))
@@ -402,8 +401,8 @@ def _group(
             sliced_by = columns if slices > 1 else ()
             groups.append(replace(group, slices=slices, sliced_by=sliced_by))
             continue
-        left.append((reason, run))
-    return groups, left
+        alone += run
+    return groups, [(_alone_because(settings, finish=finish), alone)]
 
 
 def _alone_because(settings: TableSettings, *, finish: bool) -> str:
@@ -423,10 +422,7 @@ def _runs(
     tier, size = tiers.tier_of(settings.merge), tiers.sizer(settings.merge)
     if not settings.primary_key:
         ranked = sorted(
-            (
-                (sum(map(size, unit)), min(m.p for m in unit), unit)
-                for unit in splits.together(ready)
-            ),
+            ((sum(map(size, unit)), unit[0].p, unit) for unit in splits.together(ready)),
             key=itemgetter(0, 1),
         )
         group = tiers.group_in_order if finish else tiers.group_by_size

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from firnline.log.records import Marker
 from firnline.operations.groups import SPLIT_MARK
@@ -70,11 +71,11 @@ def count(parts: Iterable[Marker]) -> int:
 
 
 def together(parts: Sequence[Marker]) -> list[list[Marker]]:
-    """Return the parts, those of one split group in one list."""
+    """Return the parts, those of one split group in one list, by their keys."""
     if all(m.c is None for m in parts):
         return [[m] for m in parts]  # the usual case, and there may be a million parts
     by_run: dict[str, list[Marker]] = defaultdict(list)
-    for marker in parts:
+    for marker in sorted(parts, key=attrgetter("p")):
         by_run[name_of(marker)].append(marker)
     return list(by_run.values())
 
