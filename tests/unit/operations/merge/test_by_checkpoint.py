@@ -31,6 +31,7 @@ from firnline.operations.hold.run import run_hold
 from firnline.operations.merge.finishing import FEWEST, fewer, finished_at
 from firnline.operations.merge.plan import MergePlan, plan_merge
 from firnline.operations.merge.run import preview
+from firnline.operations.merge.tiers import LARGE
 from firnline.operations.operation import Work
 from firnline.operations.options import HoldOptions, MergeOptions
 from firnline.types.order import SortKey
@@ -49,9 +50,10 @@ from tests.support.world import World, make_world
 MIB = 2**20
 HOUR = 3_600_000
 RUN = RunIdentity(run_id="r")
+WAITS = "waits until 4 parts of about its size are there"
 PARTITIONS = ("d=1", "d=2", "d=3")
 SIZES = st.sampled_from([1, MIB // 2, MIB, 3 * MIB, 10 * MIB, 31 * MIB, 40 * MIB, 48 * MIB])
-LARGE = st.sampled_from([48 * MIB, 50 * MIB, 63 * MIB, 64 * MIB, 90 * MIB])
+LARGE_SIZES = st.sampled_from([48 * MIB, 50 * MIB, 63 * MIB, 64 * MIB, 90 * MIB])
 
 
 def write(world: World) -> None:
@@ -102,7 +104,7 @@ def tables(draw: st.DrawFn) -> World:
 def append(world: World, draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES) -> None:
     """Parts as appends, merges and other writers leave them."""
     world.clock.advance(draw(st.sampled_from([1, 1, HOUR // 3])))
-    now = world.clock.now
+    now = world.clock.now + draw(st.sampled_from([*[0] * 19, 90 * 24 * HOUR]))
     mark = SPLIT_MARK if world.settings.cluster_by is None else world.settings.cluster_by.mark
     run = f"{mark}-{now}"
     markers = []
@@ -128,7 +130,7 @@ def append(world: World, draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES)
 
 
 def append_large(world: World, draw: st.DrawFn) -> None:
-    append(world, draw, LARGE)
+    append(world, draw, LARGE_SIZES)
 
 
 def delete(world: World, draw: st.DrawFn) -> None:
@@ -218,7 +220,7 @@ def test_only_partitions_with_a_group_have_markers(monkeypatch: pytest.MonkeyPat
     made = counted_markers(monkeypatch)
     plan = preview(world.table, MergeOptions(), checkpoint_above=ALWAYS)
     assert [(g.partition, len(g.parts)) for g in plan.groups] == [("d=1", 4)]
-    assert plan.reasons == {"is large enough (3/4 of target_size)": 15}
+    assert plan.reasons == {LARGE: 15}
     assert made == [9]
 
 
@@ -347,3 +349,60 @@ def test_a_number_that_fits_into_no_array_has_its_partition_planned_by_markers()
     world.store.put_new(name, codec.encode(content))
     quick, right = both(world)
     assert quick == right
+
+
+# --- where numbers alone would say something else -------------------------------------------------
+
+
+def agreed(world: World) -> MergePlan:
+    write(world)
+    quick, right = both(world)
+    assert quick == right
+    return quick
+
+
+def table_of(*sizes: int, primary_key: tuple[str, ...] = (), **merge: object) -> World:
+    made = make_world(primary_key=primary_key, merge={"target_size": "64MiB", **merge})
+    for size in sizes:
+        put_append(made, size=size, rows=4000)
+    return made
+
+
+def test_parts_of_a_split_group_are_one_part() -> None:
+    world = table_of(finish_after="1h")
+    now = world.clock.now
+    paths = world.table.paths
+    parts = [
+        Marker(
+            paths.data_part("d=1", world.ids.uuid7(now)), MIB, now, n=1, q=0, c=f"{SPLIT_MARK}-1"
+        )
+        for _ in range(2)
+    ]
+    name = paths.append_log(now, f"host-{world.ids.uuid7(now)}")
+    world.store.put_new(name, codec.encode(LogContent(t=now, schema=SCHEMA, markers=parts)))
+    assert agreed(world).next_due is None
+
+
+def test_an_append_that_is_dated_far_ahead_counts_from_when_it_came() -> None:
+    world = table_of(finish_after="1h")
+    put_append(world, size=60 * MIB, t=world.clock.now + 90 * 24 * HOUR)
+    world.clock.advance(2 * HOUR)
+    assert agreed(world).reasons == {FEWEST: 1}
+
+
+def test_a_part_that_is_full_by_its_rows_is_large() -> None:
+    world = table_of(MIB, finish_after=None, target_rows=4096)
+    assert agreed(world).reasons == {LARGE: 1}
+
+
+def test_with_a_primary_key_the_order_counts() -> None:
+    sizes = [3 * MIB // 2, 4 * MIB, 12 * MIB, 30 * MIB]
+    assert not agreed(table_of(*sizes, finish_after=None)).groups
+    assert agreed(table_of(*sizes, finish_after=None, primary_key=("v",))).parts_in == 4
+
+
+def test_parts_beside_a_large_one_of_the_same_time_have_a_reason() -> None:
+    world = table_of(60 * MIB, primary_key=("v",), finish_after=None)
+    (key,) = put_append(world, size=60 * MIB)
+    put_append(world, size=MIB, t=by_log(world.table).live[key].t)
+    assert agreed(world).reasons == {LARGE: 2, WAITS: 1}
