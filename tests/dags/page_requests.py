@@ -14,11 +14,12 @@ from firnline.operations.erase.run import run_erase
 from firnline.operations.erasure.ask import AskOptions, ask
 from firnline.operations.erasure.folder import RequestFolder, open_folder
 from firnline.operations.erasure.record import Closed, ErasedTable, Request
+from firnline.operations.erasure.run import People
 from firnline.operations.hold.run import run_hold
 from firnline.operations.operation import Work
 from firnline.operations.options import EraseOptions, HoldOptions
 from firnline.settings.erasure import ErasureSettings
-from firnline.settings.load import TableSettings
+from firnline.settings.load import Settings, TableSettings
 from firnline.store.client import open_store
 from firnline.table import open_table
 from firnline.units import DAY_MS
@@ -52,7 +53,10 @@ def ask_all(home: Path) -> dict[str, str]:
             received_ms=int(now + received * DAY_MS),
             due_ms=int(now + due * DAY_MS),
         )
-        return ask(folder, settings, of, options, RUN).request
+        known = {each.name: each for each in of}
+        asked = Settings(home / "tables.yaml", known, erasure=settings)
+        people = People(folder, asked, lambda name: open_table(known[name]))
+        return ask(people, options, RUN).request
 
     taken("T-3", -1, 29.5, tables)
     taken("T-2", -27, 3.5, tables[:2])
