@@ -27,7 +27,7 @@ SPARK = (
         old="    return [*found, Batch(tuple(gathered))] if gathered else found",
         new="    return found",
         breaks="The groups at the end are never merged.",
-        caught_by=("tests/unit/spark/test_batches.py",),
+        caught_by=("tests/kernel/test_batches.py",),
     ),
     Mutation(
         name="a cluster of any size gets 32 jobs at a time",
