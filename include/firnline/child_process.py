@@ -27,6 +27,22 @@ _ALLOWED = frozenset(
 )
 
 
+_BEGIN = (
+    "import sys; sys.path[:] = filter(None, sys.path); from runpy import run_module; "
+    'run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)'
+)
+
+
+def own_python(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of ours with this Python.
+
+    Not ``-m``, which looks for modules in the current folder first: a file there that is named as
+    one of ours, or as a library, would be run. A Python inside of another program has no command:
+    then the first word is empty, and no process starts.
+    """
+    return [sys.executable or "", "-c", _BEGIN, module, *arguments]
+
+
 def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for a child process: allowed variables, and this one's ``sys.path``.
 

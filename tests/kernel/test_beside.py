@@ -119,12 +119,51 @@ def test_large_groups_among_many_small_ones_are_merged_here(
 def test_groups_of_a_process_that_ends_are_merged_here(
     group: Group, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(beside, "_COMMAND", ("-c", f"import os, signal, sys; {end}"))
-    results = results_of(small(group, 9), engine(group))
+    started: list[int] = []
+
+    def command(_: str) -> list[str]:
+        started.append(1)
+        return [sys.executable, "-c", f"import os, signal, sys; {end}"]
+
+    monkeypatch.setattr(beside, "own_python", command)
+    results = results_of(small(group, 40), engine(group))
+    assert len(started) <= 2, "one that cannot do it is not started for every batch"
     assert {n: rows_of(group, result) for n, result in results.items()} == {
-        n: [-n, n] for n in range(9)
+        n: [-n, n] for n in range(40)
     }
     assert "ended with" in caplog.text
+
+
+def test_where_no_process_starts_groups_are_merged_here(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    todo = small(group, 9)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    results = results_of(todo, engine(group))
+    assert [result.error for result in results.values()] == [None] * 9
+    assert "no process starts" in caplog.text
+
+
+def test_a_process_that_is_stopped_ends_with_the_run(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "END_S", 0.2)
+    stopped: list[subprocess.Popen[bytes]] = []
+    real = Process._start
+
+    def start(self: Process) -> subprocess.Popen[bytes] | None:
+        running = real(self)
+        assert running is not None
+        os.kill(running.pid, signal.SIGSTOP)
+        stopped.append(running)
+        return running
+
+    monkeypatch.setattr(Process, "_start", start)
+    results = engine(group).run(small(group, 9))
+    assert next(results) is None, "nothing completes"
+    results.close()  # type: ignore[attr-defined]
+    assert stopped
+    assert {each.poll() for each in stopped} == {-signal.SIGKILL}
 
 
 def test_a_process_that_is_killed_at_work_leaves_its_groups_as_they_were(group: Group) -> None:
@@ -148,9 +187,11 @@ def test_a_run_that_is_left_early_ends_its_processes(
     started: list[subprocess.Popen[bytes]] = []
     real = Process._start
 
-    def start(self: Process) -> subprocess.Popen[bytes]:
-        started.append(real(self))
-        return started[-1]
+    def start(self: Process) -> subprocess.Popen[bytes] | None:
+        running = real(self)
+        assert running is not None
+        started.append(running)
+        return running
 
     monkeypatch.setattr(Process, "_start", start)
     results = engine(group).run(small(group, 40))

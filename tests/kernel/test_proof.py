@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
+from firnline.errors import PartUnreadableError
 from firnline.kernel.outputs import Producer
 from firnline.kernel.proof import Proof
 from firnline.kernel.task import (
@@ -208,6 +209,23 @@ def test_an_input_whose_rows_are_not_those_of_its_marker_is_named(group: Group) 
     keys = group.put(rows(0), rows(40))
     task = stated(group, group.task(keys, COLUMNS))
     pq.write_table(FAULTS["a value changed"](rows(40)), group.root / keys[1])
+    assert f"the rows of {keys[1]} are not those" in refused(group, task)
+
+
+def test_an_input_that_arrow_does_not_read_is_named_by_its_key(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = group.put(rows(0), rows(40))
+    task = stated(group, group.task(keys, COLUMNS))
+    real = Proof._file
+
+    def torn(self: Proof, path: Path, *given: Any, **named: Any) -> Any:
+        if path.name == "000001.parquet":
+            raise PartUnreadableError(f"{path} cannot be read", next_step="get it again")
+        return real(self, path, *given, **named)
+
+    planted(monkeypatch, FAULTS["a value changed"])
+    monkeypatch.setattr(Proof, "_file", torn)
     assert f"the rows of {keys[1]} are not those" in refused(group, task)
 
 

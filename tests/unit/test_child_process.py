@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from firnline.child_process import child_environment
+from firnline.child_process import child_environment, own_python
 from firnline.kernel.query import process as query_process
 from firnline.parquet import footers as footer_process
 
@@ -28,6 +30,33 @@ SECRETS = {
     "HOME": "/home/hush",
 }
 NEEDED = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "TMPDIR": "/scratch", "TZ": "UTC"}
+
+
+def test_a_process_of_ours_runs_nothing_that_lies_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("msgspec.py", "signal.py", "runpy.py", "firnline.py", "shown.py"):
+        (tmp_path / name).write_text("raise SystemExit('not ours')")
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "asked.py").write_text("import msgspec, signal, sys; print(sys.argv[1:], __name__)")
+    monkeypatch.chdir(tmp_path)
+    path = os.pathsep.join([str(there), *filter(None, sys.path)])
+    done = subprocess.run(
+        own_python("asked", "a", "b"),
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['a', 'b'] __main__\n"
+
+
+def test_a_python_inside_of_another_program_has_no_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", None)
+    assert own_python("asked")[0] == ""
 
 
 def test_what_is_not_listed_is_not_handed_on() -> None:

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from firnline.airflow.within import LIMIT
+from firnline.child_process import own_python
 from firnline.settings.notifiers import NotifierSettings
 
 _LOG = logging.getLogger(__name__)
@@ -133,7 +134,7 @@ def tell_apart(call: Call, start: float = _START, limit: float = LIMIT) -> None:
 def _call(call: Call, start: float, limit: float) -> str | None:
     """Return why a call is lost; None if it is not."""
     process = subprocess.Popen(
-        [sys.executable, "-m", _MODULE],
+        own_python(_MODULE),
         stdin=subprocess.PIPE,
         env=_environment(),
         text=True,

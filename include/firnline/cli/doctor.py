@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from firnline.child_process import own_python
 from firnline.cli.mirrored import check_columns
 from firnline.errors import FirnlineError, ObjectNotFoundError
 from firnline.extras import EXTRAS, to_install, two_pysparks
@@ -209,7 +210,7 @@ def _airflow(settings: Settings) -> Iterator[Check]:
     told = sorted({each for each in (*alerts, settings.fleet.alerts.notifier) if each})
     platforms = _platforms(settings)
     asked = json.dumps({"connections": sorted(ids), "notifiers": told, "platforms": platforms})
-    command = [sys.executable, "-m", "firnline.airflow.installation", asked]
+    command = own_python("firnline.airflow.installation", asked)
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_AIRFLOW_S

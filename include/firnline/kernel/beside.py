@@ -19,13 +19,14 @@ from contextlib import suppress
 
 import msgspec
 
+from firnline.child_process import own_python
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.parquet.footers import receive, send
 
 _LOG = logging.getLogger(__name__)
-_COMMAND = ("-m", "firnline.kernel.beside_worker")
-_END_S = 10.0
-"""Seconds for a process to end once nobody asks it any more."""
+_MODULE = "firnline.kernel.beside_worker"
+END_S = 10.0
+"""Seconds for a process to end what it does once nobody asks it any more."""
 FROM_GROUPS = 200
 """Small groups in a run from which processes pay: below, their start takes as long."""
 
@@ -47,20 +48,26 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 class Process:
     """A process that merges groups of one table, started with the first of them.
 
-    Used by one thread at a time.
+    Used by one thread at a time, but for ``kill``.
     """
 
     def __init__(self, beside: Beside) -> None:
         self._beside = beside
         self._running: subprocess.Popen[bytes] | None = None
+        self._fails = False
+        """It did not start, or ended before it had merged anything: the next one would, too."""
 
     def merge(self, tasks: Sequence[KernelTask]) -> list[KernelResult] | None:
         """Merge some small groups; return their results, in their order.
 
-        None if the process has ended: what it uploaded is not part of the table, and the groups
-        can be merged again.
+        None if the process has ended, or none starts: what it uploaded is not part of the table,
+        and the groups can be merged again.
         """
-        running = self._running or self._start()
+        running, is_new = self._running, self._running is None
+        if running is None:
+            running = None if self._fails else self._start()
+        if running is None:
+            return None
         assert running.stdin is not None
         assert running.stdout is not None
         try:
@@ -70,6 +77,7 @@ class Process:
             answer = None
         if answer is None:
             code = self.close()
+            self._fails = is_new
             _LOG.warning("a process that merged %d small groups ended with %s", len(tasks), code)
             return None
         return msgspec.json.decode(answer, type=list[KernelResult])
@@ -84,20 +92,31 @@ class Process:
             with suppress(BrokenPipeError):  # it has not read what it was sent
                 pipe.close()
         try:
-            return running.wait(_END_S)
+            return running.wait(END_S)
         except subprocess.TimeoutExpired:
             running.kill()
             return running.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def kill(self) -> None:
+        """End the process at once, whatever it does; a thread that waits for it gets None."""
+        running = self._running
+        if running is not None:
+            running.kill()
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
         # The package may be a zip that somebody put on the path of this process.
         path = os.pathsep.join(filter(None, sys.path))
-        self._running = subprocess.Popen(
-            [sys.executable, *_COMMAND],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        try:
+            self._running = subprocess.Popen(
+                own_python(_MODULE),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        except OSError as error:
+            self._fails = True
+            _LOG.warning("no process starts to merge small groups: %s", error)
+            return None
         assert self._running.stdin is not None
         with suppress(BrokenPipeError):  # the first groups find that it has ended
             send(self._running.stdin, msgspec.json.encode(self._beside))

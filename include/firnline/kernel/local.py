@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +22,7 @@ from firnline.clock import Clock
 from firnline.cores import Cores
 from firnline.ids import Ids
 from firnline.kernel.batches import batches
-from firnline.kernel.beside import FROM_GROUPS, Beside, Process
+from firnline.kernel.beside import END_S, FROM_GROUPS, Beside, Process
 from firnline.kernel.merge import merge_in
 from firnline.kernel.small import PER_KERNEL, is_small
 from firnline.kernel.task import KernelResult, KernelTask
@@ -91,7 +92,8 @@ class LocalEngine:
                         yield None
             finally:
                 stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
+                with workers.ending():
+                    pool.shutdown(wait=True, cancel_futures=True)
 
     def _jobs(self, tasks: Sequence[KernelTask]) -> deque[_Job]:
         """Return the tasks in their order, each by itself; many small ones in batches."""
@@ -131,9 +133,10 @@ class _Workers:
         self._here, self._processes = LifoQueue[_Worker](), LifoQueue[Process]()
         for _ in range(engine.parallel * PER_KERNEL):
             self._here.put(_Worker(engine, cores))
-        for _ in range(engine.parallel if engine.beside is not None else 0):
-            assert engine.beside is not None
-            self._processes.put(Process(engine.beside))
+        beside = () if engine.beside is None else (engine.beside,) * engine.parallel
+        self._all = [Process(each) for each in beside]
+        for process in self._all:
+            self._processes.put(process)
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +146,22 @@ class _Workers:
             self._here.get().close()
         while not self._processes.empty():
             self._processes.get().close()
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Kill the processes that take too long to end: one may be stopped, or wait for a store."""
+
+        def kill() -> None:
+            for process in self._all:
+                process.kill()
+
+        timer = threading.Timer(END_S, kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def merge(self, job: _Job) -> list[KernelResult]:
         """Merge the groups of a job; here those for which a process has ended."""

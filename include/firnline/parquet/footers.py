@@ -11,15 +11,15 @@ import atexit
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from firnline.child_process import child_environment
+from firnline.child_process import child_environment, own_python
 from firnline.errors import (
     FirnlineError,
     ObjectNotFoundError,
@@ -411,8 +411,12 @@ def are_safe(tails: Sequence[bytes]) -> bool:
 
 
 def begin() -> None:
-    """Start the child process, if there is none: it is ready once it is asked."""
-    _PROCESS.begin()
+    """Start the child process, if there is none: it is ready once it is asked.
+
+    Where none starts, whoever asks is told.
+    """
+    with suppress(OSError):
+        _PROCESS.begin()
 
 
 def are_safe_here(request: SafetyRequest) -> bool:
@@ -469,7 +473,7 @@ class _Process:
     def _start(self) -> subprocess.Popen[bytes]:
         # After a fork the parent still uses its process.
         if self._running is None or self._owner != os.getpid():
-            command = [sys.executable, "-m", "firnline.parquet.footer_worker"]
+            command = own_python("firnline.parquet.footer_worker")
             self._running = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

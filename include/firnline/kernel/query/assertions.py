@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from firnline.child_process import child_environment
+from firnline.child_process import child_environment, own_python
 from firnline.errors import AssertionFailedError, KernelError, UsageError
 from firnline.kernel.duckdb import open_duckdb
 from firnline.kernel.faults import first_line
@@ -112,7 +112,7 @@ def _run(request: _Request, limit_s: float) -> None:
         refuse_no_text(text, BEFORE)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "firnline.kernel.query.assertions"],
+            own_python("firnline.kernel.query.assertions"),
             input=msgspec.json.encode(request),
             capture_output=True,
             env=child_environment(),

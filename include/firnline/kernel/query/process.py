@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
@@ -17,7 +16,7 @@ from typing import IO
 import duckdb
 import msgspec
 
-from firnline.child_process import child_environment
+from firnline.child_process import child_environment, own_python
 from firnline.clock import Clock
 from firnline.errors import KernelError, UsageError
 from firnline.kernel.duckdb import never
@@ -170,7 +169,7 @@ def _ask(
 
 def _start(stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "firnline.kernel.query.worker"],
+        own_python("firnline.kernel.query.worker"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

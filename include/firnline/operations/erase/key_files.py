@@ -152,7 +152,7 @@ def single_columns(path: Path, shown: str) -> list[str]:
         read_local_footer(path)
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, PartUnreadableError):
-        damaged = _unreadable(shown, "it is none of them, or damaged")
+        damaged = _unreadable(shown, f"it is no {path.suffix.lower().lstrip('.')} file, or damaged")
         raise (other_separator(path, shown) or damaged) from None
     return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
