@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
-from firnline.kernel import beside, local
-from firnline.kernel.beside import Beside, Process
+from firnline.kernel import local
+from firnline.kernel.beside import process as beside
+from firnline.kernel.beside.process import Beside, Process
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.merge import merge_in
 from firnline.kernel.task import KernelResult, KernelTask

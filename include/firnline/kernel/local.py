@@ -22,7 +22,7 @@ from firnline.clock import Clock
 from firnline.cores import Cores
 from firnline.ids import Ids
 from firnline.kernel.batches import batches
-from firnline.kernel.beside import END_S, FROM_GROUPS, Beside, Process
+from firnline.kernel.beside.process import END_S, FROM_GROUPS, Beside, Process
 from firnline.kernel.merge import merge_in
 from firnline.kernel.small import PER_KERNEL, is_small
 from firnline.kernel.task import KernelResult, KernelTask

@@ -18,7 +18,7 @@ from firnline.store.client import open_store
 from firnline.table import Table
 
 if TYPE_CHECKING:
-    from firnline.kernel.beside import Beside
+    from firnline.kernel.beside.process import Beside
 
 _MEMORY_SHARE = 0.6
 """Share of the machine's memory for kernels; the rest is for the disk cache and others."""
@@ -51,7 +51,7 @@ def _beside(table: Table, scratch: Path) -> Beside | None:
 
     Theirs are those of the system.
     """
-    from firnline.kernel.beside import Beside
+    from firnline.kernel.beside.process import Beside
 
     root, access = table.settings.root, table.access
     if Root.parse(root).scheme == "memory":

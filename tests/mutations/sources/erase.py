@@ -198,8 +198,8 @@ ERASE = (
     Mutation(
         name="a table that cannot be read holds no request open",
         file="include/firnline/operations/erasure/plan.py",
-        old="        if step is None or step.state not in DONE:",
-        new="        if step is not None and step.state not in DONE:",
+        old='            yield Reached(look.table, "unread", look.unread)\n',
+        new='            yield Reached(look.table, "left out", look.unread)\n',
         breaks="A request is closed, and its keys deleted, while a table keeps its rows.",
         caught_by=_RUN,
         unit=True,
@@ -243,8 +243,8 @@ ERASE = (
     Mutation(
         name="tables whose settings have mistakes are not looked at",
         file="include/firnline/operations/erasure/run.py",
-        old="[*looks, *people.broken]",
-        new="[*looks]",
+        old="(*looks, *people.broken)",
+        new="(*looks,)",
         breaks="A mistake in the settings of a table closes requests whose rows it has.",
         caught_by=_RUN,
         unit=True,

@@ -24,7 +24,7 @@ from firnline.kernel.task import KernelResult, KernelTask
 from firnline.parquet.footers import receive, send
 
 _LOG = logging.getLogger(__name__)
-_MODULE = "firnline.kernel.beside_worker"
+_MODULE = "firnline.kernel.beside.worker"
 END_S = 10.0
 """Seconds for a process to end what it does once nobody asks it any more."""
 FROM_GROUPS = 200

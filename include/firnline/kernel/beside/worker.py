@@ -1,4 +1,4 @@
-"""The process of ``kernel.beside``: batches of groups on stdin, their results on stdout."""
+"""The process of ``kernel.beside.process``: batches of groups on stdin, their results on stdout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from firnline.clock import SystemClock
 from firnline.ids import SystemIds
-from firnline.kernel.beside import Beside
+from firnline.kernel.beside.process import Beside
 from firnline.kernel.duckdb import never
 from firnline.kernel.merge import merge_in
 from firnline.kernel.small import PER_KERNEL
