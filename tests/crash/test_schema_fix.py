@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from firnline.appends.append import Appender
 from firnline.errors import FirnlineError, SchemaConflictError
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.merge.run import run_merge
@@ -24,7 +27,7 @@ from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.access import StoreAccess
 from firnline.table import Table
-from tests.support.conflicts import append_numbers, foreign_append, values
+from tests.support.conflicts import foreign_append, values
 from tests.support.log_tables import v1_state
 from tests.support.places import FolderPlace, MemoryPlace, Place, Saved, keys_in, next_second
 from tests.support.scenarios import DAY, PARTITIONED, Call, advance, tidy
@@ -37,7 +40,7 @@ from tests.support.sweeping import (
     through,
     unpublished,
 )
-from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore
+from tests.support.world import INTERRUPTED, Crashed, Fault, FaultyStore, SetClock
 from tools.s3server import S3Server, StoreRoot
 
 RUN = RunIdentity(run_id="r")
@@ -60,9 +63,17 @@ def _repair(call: Call, fix: ColumnFix) -> None:
 
 
 def contested(place: Place) -> Saved:
-    """Two parts of ours, one with texts, and one that only its log file takes for texts."""
+    """Two parts of ours, one with texts, and one that only its log file takes for texts.
+
+    Ours have the most bytes, whose type counts.
+    """
     table = place.new(PARTITIONED)
-    append_numbers(table, 1)
+    assert isinstance(table.clock, SetClock)
+    table.clock.advance(10)
+    notes = [sha256(bytes([n])).hexdigest() for n in range(4)]
+    Appender(table).append(
+        pa.table({"id": range(4), "day": [0, 1, 0, 1], "v": [1, 2, 3, 4], "note": notes})
+    )
     foreign_append(table, ("7", "05"))
     foreign_append(table, (8,))
     return place.save(table)
