@@ -51,5 +51,12 @@ def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
     """
     given = os.environ if environ is None else environ
     kept = {name: given[name] for name in given if name in _ALLOWED or name.startswith("LC_")}
-    # The package may be a zip that Spark put on the path of this process.
-    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return {**kept, "PYTHONPATH": own_path()}
+
+
+def own_path() -> str:
+    """Return this process's ``sys.path`` as the ``PYTHONPATH`` of a child.
+
+    The package may be a zip that Spark put on the path of this process.
+    """
+    return os.pathsep.join(filter(None, sys.path))

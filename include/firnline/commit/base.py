@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from firnline.errors import ObjectNotFoundError, SnapshotUnstableError
 from firnline.log import txn_file
@@ -87,16 +89,10 @@ def take_base(
         PropertiesDifferError, SettingsError: see ``properties.in_force``.
     """
     watch = Watch(table.store, table.paths)
+    read = _reader(table, watch, everything=everything, checkpoint_above=checkpoint_above)
     for _ in range(ATTEMPTS):
         started, now = table.clock.elapsed_ms(), table.clock.now_ms()
-        snapshot = read_snapshot(
-            table.store,
-            table.paths,
-            everything=everything,
-            tolerant=True,
-            checkpoint_above=checkpoint_above,
-            watch=watch,
-        )
+        snapshot = read()
         newest = watch.health.unpublished
         if newest is not None:
             # Only the newest transaction can be unpublished, and only on the log that was its base.
@@ -140,7 +136,21 @@ def read_base(
     """
     began, now = table.clock.elapsed_ms(), table.clock.now_ms()
     watch = Watch(table.store, table.paths)
-    snapshot = read_snapshot(
+    snapshot = _reader(table, watch, everything=everything, checkpoint_above=checkpoint_above)()
+    if not snapshot.listing:
+        refuse_objects(table)
+    snapshot.refuse_doubled()
+    if snapshot.conflict is not None:
+        raise snapshot.conflict
+    return _base(table, snapshot, watch, began, now)
+
+
+def _reader(
+    table: Table, watch: Watch, *, everything: bool, checkpoint_above: int | None
+) -> Callable[[], Snapshot]:
+    """Return what reads the newest state, whose mistakes a base refuses by itself."""
+    return partial(
+        read_snapshot,
         table.store,
         table.paths,
         everything=everything,
@@ -148,12 +158,6 @@ def read_base(
         checkpoint_above=checkpoint_above,
         watch=watch,
     )
-    if not snapshot.listing:
-        refuse_objects(table)
-    snapshot.refuse_doubled()
-    if snapshot.conflict is not None:
-        raise snapshot.conflict
-    return _base(table, snapshot, watch, began, now)
 
 
 def _base(table: Table, snapshot: Snapshot, watch: Watch, began: int, now: int) -> Base:

@@ -98,18 +98,15 @@ class LocalEngine:
     def _jobs(self, tasks: Sequence[KernelTask]) -> deque[_Job]:
         """Return the tasks in their order, each by itself; many small ones in batches."""
         small = [is_small(task) for task in tasks]
-        if self.beside is None or self.parallel < 2 or sum(small) < FROM_GROUPS:
-            return deque(
-                _Job((t,), 1 if s else PER_KERNEL) for t, s in zip(tasks, small, strict=True)
-            )
+        elsewhere = self.beside is not None and self.parallel > 1 and sum(small) >= FROM_GROUPS
         jobs: deque[_Job] = deque()
         for are_small, some in groupby(zip(tasks, small, strict=True), itemgetter(1)):
             these = [task for task, _ in some]
-            if are_small:
+            if are_small and elsewhere:
                 found = batches(these, self.parallel)
                 jobs += (_Job(batch.tasks, PER_KERNEL, elsewhere=True) for batch in found)
             else:
-                jobs += (_Job((task,), PER_KERNEL) for task in these)
+                jobs += (_Job((task,), 1 if are_small else PER_KERNEL) for task in these)
         return jobs
 
 
@@ -144,8 +141,8 @@ class _Workers:
     def __exit__(self, *_: object) -> None:
         while not self._here.empty():
             self._here.get().close()
-        while not self._processes.empty():
-            self._processes.get().close()
+        for process in self._all:
+            process.close()
 
     @contextmanager
     def ending(self) -> Iterator[None]:

@@ -30,9 +30,6 @@ from firnline.types.digests import NOTHING, Digest, parse_digest, total
 from firnline.types.sql import fold_name
 from firnline.units import counted
 
-_DIGEST_BYTES = 16
-"""Memory of a row whose columns are hashed apart."""
-
 
 @dataclass(slots=True)
 class Proof:
@@ -304,13 +301,12 @@ class Reading:
         begins = accumulate(rows_of.values(), initial=0)
         self._begins = dict(zip(rows_of, begins, strict=False))
         self._stated = stated
-        self._rows = sum(rows_of.values())
-        self._digest = ColumnDigest(self._rows)
+        self._digest = ColumnDigest(sum(rows_of.values()))
 
     @property
     def bytes(self) -> int:
         """Memory that it takes."""
-        return self._rows * _DIGEST_BYTES
+        return self._digest.bytes
 
     def add(self, path: Path, place: int, columns: pa.RecordBatch) -> None:
         """Add some columns of some rows.

@@ -118,6 +118,11 @@ class ColumnDigest:
         self._sums = np.zeros((2, rows), np.uint64)
         self._lock = threading.Lock()
 
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes."""
+        return self._sums.nbytes
+
     def add(self, place: int, columns: pa.RecordBatch) -> None:
         """Add all values that some columns have in some rows.
 

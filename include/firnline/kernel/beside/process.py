@@ -13,13 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
 
-from firnline.child_process import own_python
+from firnline.child_process import own_path, own_python
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.parquet.footers import receive, send
 
@@ -63,9 +62,8 @@ class Process:
         None if the process has ended, or none starts: what it uploaded is not part of the table,
         and the groups can be merged again.
         """
-        running, is_new = self._running, self._running is None
-        if running is None:
-            running = None if self._fails else self._start()
+        is_new = self._running is None
+        running = self._running or self._start()
         if running is None:
             return None
         assert running.stdin is not None
@@ -104,14 +102,14 @@ class Process:
             running.kill()
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        # The package may be a zip that somebody put on the path of this process.
-        path = os.pathsep.join(filter(None, sys.path))
+        if self._fails:
+            return None
         try:
             self._running = subprocess.Popen(
                 own_python(_MODULE),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": own_path()},
             )
         except OSError as error:
             self._fails = True

@@ -108,7 +108,7 @@ def recorded(
             "which appends could be reconstructed",
             next_step="append to the table, and ask again after some merges",
         )
-    start = max(start_ms, log.first, _history_from(headers))
+    start = max(start_ms, log.first, log.history_from)
     # Of more the newest: the start is as late as it has to be.
     late = _latest(log, start, now_ms, most)
     arrivals = sorted(log.after(late), key=lambda each: (each.t, each.marker.p))
@@ -174,6 +174,8 @@ class _Log:
     snapshot: Snapshot
     horizon: int
     """Everything that came after it is known, unix ms."""
+    history_from: int
+    """As of ``_history_from``."""
     arrived: tuple[Marker, ...]
     """Parts as appends have written them."""
     known: tuple[Marker, ...]
@@ -189,7 +191,7 @@ class _Log:
 
     @classmethod
     def of(cls, snapshot: Snapshot, headers: Sequence[TxnHeader], now_ms: int) -> _Log:
-        horizon = snapshot.purged
+        horizon, history_from = snapshot.purged, _history_from(headers)
         parts = snapshot.parts.values()
         known = [m for m in parts if m.t <= now_ms and (m.tmb is None or m.tmb > horizon)]
         arrived = [m for m in known if came_with(m)]
@@ -205,7 +207,8 @@ class _Log:
             arrived=tuple(arrived),
             known=tuple(known),
             spans=tuple(spans),
-            mean=_mean(before, spans, arrived, whole=not _history_from(headers)),
+            history_from=history_from,
+            mean=_mean(before, spans, arrived, whole=not history_from),
             ratio=ratio,
             shares={t: 1 / count for t, count in counted.items()},
             share=len(counted) / len(arrived) if arrived else 1.0,
