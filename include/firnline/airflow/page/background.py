@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 _LOG = logging.getLogger(__name__)
 FAILED = "the look at it failed; see the log of the API server"
-"""What the page says of an error that nobody foresaw."""
+"""Message for an unexpected error."""
 
 
 class Background:

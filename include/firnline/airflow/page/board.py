@@ -25,7 +25,7 @@ TABLES_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How far requests are in the tables."""
+    """The last look at the tables: how far requests are in each."""
 
     requests: frozenset[str]
     """Ids of those that were looked at."""
@@ -36,7 +36,7 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the requests at a time."""
+    """The requests, and the looks at the tables, at one time."""
 
     settings: Settings
     now_ms: int

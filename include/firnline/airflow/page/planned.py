@@ -24,7 +24,7 @@ OF_KEYS: frozenset[State] = frozenset({"held", "refused", "no key"})
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a run has found."""
+    """Findings of a run, by table."""
 
     run_id: str
     now_ms: int
@@ -68,7 +68,7 @@ def planned(session: Session) -> Planned | None:
 
 
 class _Figures(msgspec.Struct):
-    """What is needed of the figures of a plan."""
+    """The figures of a plan that are used here."""
 
     now_ms: int
     tables: tuple[TableLook, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -19,7 +18,7 @@ class Last(Generic[ValueT]):
     """The last reading, and the state of the next one."""
 
     of: object = None
-    """What was read: settings."""
+    """The settings by which it was read."""
     value: ValueT | None = None
     """Result of the last reading that succeeded."""
     read_ms: int | None = None
@@ -47,8 +46,7 @@ class Repeated(Generic[ValueT]):
         self._every_ms = every_ms
         self._clock = clock
         self._background = background
-        self._last: Last[ValueT] = Last()
-        self._lock = threading.Lock()
+        self._last: Last[ValueT] = Last()  # frozen: set at once, so no lock is needed
 
     def get(self, of: object) -> Last[ValueT]:
         """Return what is known of something, at once; nothing if another thing was read last."""
@@ -84,7 +82,7 @@ class Repeated(Generic[ValueT]):
     ) -> None:
         began_ms = self._clock.now_ms()
         last = replace(self.get(of), asked_ms=began_ms, under_way=True)
-        self._set(last)
+        self._last = last
         problem = FAILED
         try:
             last = replace(last, value=read(last.value), read_ms=began_ms)
@@ -92,10 +90,6 @@ class Repeated(Generic[ValueT]):
         except FirnlineError as error:
             problem = f"{error.message}; {error.next_step}"
         finally:
-            self._set(replace(last, problem=problem, under_way=False))
+            self._last = replace(last, problem=problem, under_way=False)
         if not problem:
             then()
-
-    def _set(self, last: Last[ValueT]) -> None:
-        with self._lock:
-            self._last = last

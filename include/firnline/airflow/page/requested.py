@@ -40,7 +40,7 @@ def summary(known: Known) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Which tables a user sees, and by which DAG."""
+    """The tables that a user may see, each with its DAG."""
 
     settings: Settings
     dags: Mapping[str, str]

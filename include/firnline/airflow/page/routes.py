@@ -109,7 +109,7 @@ def _add_erasures(app: FastAPI, board: Board) -> None:
 
     @app.get("/api/erasures/{request}/bundle")
     def read_bundle(request: str, user: GetUserDep) -> Response:
-        """What proves a request that is done, as a ZIP file, for who may read all of its tables.
+        """Return the proof of a request that is done as a ZIP file; 403 without all of its tables.
 
         Waits for the stores. Requests: those of ``erasure.bundle.bundle_of``, and those of
         ``RequestFolder.one`` once more.

@@ -29,7 +29,7 @@ from typing import Any
 from firnline.log.records import Marker
 from firnline.operations.groups import PlannedGroup
 from firnline.operations.merge import splits, tiers
-from firnline.operations.merge.finishing import FEWEST, waits_for
+from firnline.operations.merge.finishing import alone_because
 from firnline.operations.merge.left import Reasoned
 from firnline.settings.load import ClusterSettings, MergeSettings, TableSettings
 from firnline.state.snapshot import Snapshot
@@ -94,12 +94,12 @@ def plan_clusters(
     left: dict[str, str] = {}
     runs = _runs(ready, cluster, policy)
     left |= {m.p: LARGE for run in runs if run.size >= tier.full for m in run.parts}
-    alone_because = FEWEST if finish else waits_for("runs", policy)
+    why_alone = alone_because("runs", policy, finish=finish)
     for gathered in _tiers([run for run in runs if run.size < tier.full], tier, finish=finish):
         parts = [m for run in gathered for m in run.parts]
         pays = tiers.shrinks if finish else tiers.worthwhile
         if not pays(len(gathered), sum(run.size for run in gathered), tier):
-            left |= dict.fromkeys((m.p for m in parts), alone_because)
+            left |= dict.fromkeys((m.p for m in parts), why_alone)
             continue
         left |= dict.fromkeys((m.p for m in parts), IN_ORDER)
         groups += _pieces(gathered, snapshot, cluster, policy)

@@ -34,6 +34,14 @@ def waits_for(what: str, policy: MergeSettings) -> str:
     return _waits(what, policy.min_inputs, policy.finish_after)
 
 
+def alone_because(what: str, policy: MergeSettings, *, finish: bool) -> str:
+    """Return the reason of ``what`` (parts or runs) of which no group pays.
+
+    ``finish``: their partition is brought to the fewest parts.
+    """
+    return FEWEST if finish else waits_for(what, policy)
+
+
 @lru_cache(maxsize=64)  # the same for each of a million partitions
 def _waits(what: str, least: int, finish_after: int | None) -> str:
     reason = f"waits until {least} {what} of about its size are there"

@@ -16,11 +16,10 @@ from firnline.operations.merge import splits, tiers
 from firnline.operations.merge.by_numbers import stays
 from firnline.operations.merge.clusters import plan_clusters, sorted_otherwise
 from firnline.operations.merge.finishing import (
-    FEWEST,
+    alone_because,
     finished_at,
     may_shrink,
     spans_of,
-    waits_for,
 )
 from firnline.operations.merge.left import LeftParts, Reasoned, Tally
 from firnline.operations.requests import FIXED_REQUESTS, upload_requests
@@ -251,7 +250,8 @@ class _Planner:
                 order=self.order,
             )
             if settings.primary_key:
-                rest.append((_alone_because(settings, finish=finish), _inseparable(ready, runs)))
+                why = alone_because("parts", settings.merge, finish=finish)
+                rest.append((why, _inseparable(ready, runs)))
         self.groups += groups
         self.left.add(partition, rest)
 
@@ -402,12 +402,7 @@ def _group(
             groups.append(replace(group, slices=slices, sliced_by=sliced_by))
             continue
         alone += run
-    return groups, [(_alone_because(settings, finish=finish), alone)]
-
-
-def _alone_because(settings: TableSettings, *, finish: bool) -> str:
-    """Return the reason of parts that are too few for a group."""
-    return FEWEST if finish else waits_for("parts", settings.merge)
+    return groups, [(alone_because("parts", policy, finish=finish), alone)]
 
 
 def _inseparable(ready: Sequence[Marker], runs: Iterable[Sequence[Marker]]) -> list[Marker]:
