@@ -18,7 +18,6 @@ from firnline.properties.in_force import waits
 from firnline.settings.load import TableSettings
 from firnline.state.snapshot import Snapshot
 from firnline.types.schema import normalise
-from firnline.types.sql import fold_name
 from firnline.types.values import Scalar, Stats, bound_key, canonical
 
 Place = tuple[int, int, str]
@@ -32,19 +31,6 @@ def place(marker: Marker) -> Place:
     return (*marker.order(), marker.p)
 
 
-def outside_key(settings: TableSettings, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return columns in which two rows of one key may differ; none without a primary key.
-
-    Rows of one key agree in the columns of the key, and rows of one partition in the columns that
-    partition_by takes unchanged.
-    """
-    if not settings.primary_key:
-        return ()
-    same = {fold_name(name) for name in settings.primary_key}
-    same |= {fold_name(f.column) for f in settings.partition_by if f.transform == "identity"}
-    return tuple(name for name in columns if fold_name(name) not in same)
-
-
 def refuse_outside_key(
     settings: TableSettings, columns: Iterable[str], what: str, *, next_step: str
 ) -> None:
@@ -56,7 +42,7 @@ def refuse_outside_key(
         what: the operation, as the beginning of a sentence: "a lazy delete".
         next_step: the alternative to suggest.
     """
-    other = outside_key(settings, columns)
+    other = settings.outside_key(columns)
     if other:
         raise UsageError(
             f"{what} on table {settings.name} can only name columns of its primary key "

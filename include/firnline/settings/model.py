@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -385,11 +386,9 @@ class TableSettings(Section):
 
     def _check_rows_ttl(self) -> None:
         ttl = self.ttl
-        if ttl is None or not ttl.rows or ttl.column is None or not self.primary_key:
+        if ttl is None or not ttl.rows or ttl.column is None:
             return
-        same = {fold_name(name) for name in self.primary_key}
-        same |= {fold_name(f.column) for f in self.partition_by if f.transform == "identity"}
-        if fold_name(ttl.column) not in same:
+        if self.outside_key([ttl.column]):
             raise ValueError(
                 "ttl.rows with a primary_key goes by a column of it, or by one that partition_by "
                 "takes unchanged: by another it would hide the newest row of a key and bring an "
@@ -404,6 +403,18 @@ class TableSettings(Section):
                 "ttl finds no time in these partitions; set ttl.partition or ttl.column, or "
                 "partition_by year, month, day or hour of a column"
             )
+
+    def outside_key(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return columns in which two rows of one key may differ; none without a primary key.
+
+        Rows of one key agree in the columns of the key, and rows of one partition in the columns
+        that partition_by takes unchanged.
+        """
+        if not self.primary_key:
+            return ()
+        same = {fold_name(name) for name in self.primary_key}
+        same |= {fold_name(f.column) for f in self.partition_by if f.transform == "identity"}
+        return tuple(name for name in columns if fold_name(name) not in same)
 
     @property
     def merge_pool(self) -> str:

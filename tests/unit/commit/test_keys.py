@@ -9,7 +9,7 @@ import pytest
 
 from firnline.commit import keys
 from firnline.commit.base import take_base
-from firnline.commit.keys import check_deleted, forgettable, may_go, outside_key, ranks, stretches
+from firnline.commit.keys import check_deleted, forgettable, may_go, ranks, stretches
 from firnline.commit.transaction import Change, commit
 from firnline.errors import CommitConflictError, UsageError
 from firnline.log import codec
@@ -65,8 +65,8 @@ def names(found: Any) -> list[str]:
 
 def test_rows_of_a_key_agree_in_its_columns_and_those_that_the_path_takes_as_they_are() -> None:
     settings = keyed(partition_by=["d", "day(ts)"]).settings
-    assert outside_key(settings, ["ID", "d", "ts", "v"]) == ("ts", "v")
-    assert outside_key(make_world().settings, ["v"]) == ()
+    assert settings.outside_key(["ID", "d", "ts", "v"]) == ("ts", "v")
+    assert make_world().settings.outside_key(["v"]) == ()
 
 
 def test_the_column_of_key_tombstones_has_to_be_there_and_a_boolean() -> None:

@@ -153,7 +153,7 @@ def plan_delete(
     asked = bind(where, snapshot.schema)
     tree = held.keeping(asked)
     judge = judge_by(snapshot, tree, snapshot.schema)
-    other = keys.outside_key(settings, columns_of(tree))
+    other = settings.outside_key(columns_of(tree))
     if other:
         _refuse_beside_hold(held, settings, asked, other[0])
     if mode == "lazy":
@@ -191,7 +191,7 @@ def _refuse_beside_hold(held: Held, settings: TableSettings, asked: Predicate, c
         asked: the condition without what the holds keep.
         column: the first one outside the key, of either.
     """
-    key, own = ", ".join(settings.primary_key), keys.outside_key(settings, columns_of(asked))
+    key, own = ", ".join(settings.primary_key), settings.outside_key(columns_of(asked))
     if own:
         what, instead = f"a delete by {own[0]!r}", f"delete by {key}"
     else:

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from firnline.commit import keys
-from firnline.commit.keys import outside_key
 from firnline.errors import UsageError
 from firnline.kernel.query.process import check_query
 from firnline.log.records import Marker
@@ -171,7 +169,7 @@ def plan_rewrite(
         refuse_held(snapshot, planned, "a rewrite")
         return RewritePlan(snapshot.seq, tuple(planned), tuple(left))
     planned = []
-    by_winners = bool(keys.outside_key(settings, columns_of(where)))
+    by_winners = bool(settings.outside_key(columns_of(where)))
     for partition in chosen:
         selected = _select(snapshot, settings, partition, where, by_winners=by_winners)
         left += [
@@ -361,5 +359,5 @@ def make_work(table: Table, snapshot: Snapshot, options: RewriteOptions) -> RowW
         op=OP,
         keep=to_sql(condition, snapshot.schema),
         only_touched=True,
-        keep_winners=bool(outside_key(table.settings, columns_of(condition))),
+        keep_winners=bool(table.settings.outside_key(columns_of(condition))),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from firnline.commit import keys
 from firnline.log.records import Marker
 from firnline.operations.groups import LeftAlone
 from firnline.operations.kernel_tasks import RowWork
@@ -67,7 +66,7 @@ def make_plan(table: Table, snapshot: Snapshot, options: UpdateOptions) -> Rewri
     asked, settings = _Asked.of(table, snapshot, options), table.settings
     check(asked.new, asked.query, snapshot.schema, table)
     judge = partial(_verdict, Pruner(asked.where, snapshot.schema), snapshot)
-    by_winners = bool(keys.outside_key(settings, columns_of(asked.where)))
+    by_winners = bool(settings.outside_key(columns_of(asked.where)))
     planned: list[PlannedPartition] = []
     left: list[LeftAlone] = []
     for partition in choose(snapshot.partitions, options.partitions):
