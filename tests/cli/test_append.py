@@ -256,6 +256,33 @@ def test_who_wrote_it_is_shown_with_the_parts(
     assert by_writer == {"billing": (2, 3), "history-2025": (1, 1), "": (1, 1)}
 
 
+def test_the_history_shows_whose_appends_a_transaction_took_in(
+    firnline: Firnline, root: str, write: Write
+) -> None:
+    firnline("append", root, write("b", id=[4]))
+    assert firnline("merge", root, "--full").code == 0
+    assert "took in" not in firnline("history", root).out
+    firnline("append", root, write("a", id=[2, 3]), "--writer", "billing")
+    firnline("append", root, write("b", id=[4]))
+    for n in range(6):
+        firnline("append", root, write(f"c{n}", id=[5]), "--writer", f"web-{n}")
+    assert firnline("merge", root, "--full").code == 0
+    shown = firnline("history", root).out
+    assert "billing: 1 append, 2 rows" in shown
+    assert "and 3 more: --json has them" in shown
+    first, second = firnline("history", root, "--json").data["transactions"]
+    assert first["appends"] == []
+    assert second["appends"][0] == {
+        "writer": "billing",
+        "more": 0,
+        "appends": 1,
+        "parts": 1,
+        "rows": 2,
+    }
+    assert second["appends"][-1]["writer"] == ""
+    assert len(second["appends"]) == 8
+
+
 def test_a_writer_has_a_name_that_a_key_can_hold(
     firnline: Firnline, root: str, write: Write
 ) -> None:

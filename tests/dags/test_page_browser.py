@@ -233,6 +233,9 @@ def test_the_history_says_what_was_undone_by_whom_and_what_merges_saved(
     expect(transactions.nth(1)).to_contain_text("drop")
     expect(transactions.nth(1)).to_contain_text("undone by 3")
     expect(transactions.nth(2)).to_contain_text("carol")
+    expect(transactions.nth(2).get_by_test_id("took-in")).to_have_text(
+        "took in test: 5 appends, 500 rows"
+    )
     expect(transactions.nth(2).get_by_test_id("undone")).to_have_count(0)
     link = transactions.nth(2).get_by_role("link", name="merge")
     expect(link).to_have_attribute("href", "/dags/merge__lived/runs/manual__1")

@@ -100,7 +100,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     world.clock.advance(9 * DAY)
     complete = complete_certificate(world.table, certificate, RUN)
     assert complete.status == "complete"
-    append(world, 50)
+    append(world, 50, by=Appender(world.table, writer="billing"))
     append(world, 60)
     merge(world, scratch)
     clean_up(world)

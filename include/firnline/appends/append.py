@@ -136,7 +136,8 @@ class Appender:
 
     Args:
         table: the table.
-        writer: who writes: in the keys of the log files, and in what `firnline parts` shows;
+        writer: who writes: in the keys of the log files, and in what `firnline parts` and
+            `firnline history` show;
             letters, digits, ``.`` and ``-``.
         known_schema: SQL type by column, instead of reading them from the table.
         scratch: folder for temporary parts; None: the system's.

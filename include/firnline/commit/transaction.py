@@ -33,7 +33,8 @@ from firnline.log.reader import LogObject, list_log, time_after
 from firnline.log.records import Delete, LogContent, Marker, TxnMark, marker_json
 from firnline.log.schema_changes import line_now, split
 from firnline.log.superseded import without_superseded
-from firnline.log.txn_file import NAMED_PARTITIONS, Counts, RunIdentity, TxnHeader
+from firnline.log.taken_in import taken_in
+from firnline.log.txn_file import NAMED_PARTITIONS, RunIdentity, TxnHeader
 from firnline.next_steps import PLANNED_ON_CURRENT
 from firnline.properties.in_force import current, disagree, from_settings, needed, waits
 from firnline.properties.record import Properties, PropertiesRecord, record_line
@@ -398,8 +399,7 @@ def _draft(table: Table, base: Base, change: Change, run: RunIdentity, txn: str)
         gone=repair.gone,
     )
     invariants.check(candidate, table.paths)
-    counts = msgspec.structs.replace(change.counts, logs_folded=len(repair.folds))
-    header = _header(table, base, change, run, counts, content, erase)
+    header = _header(table, base, change, run, repair.folds, content, erase)
     before = digest_of(table, base)
     made = chain.link(header, codec.encode(content), content.x, before, table.paths)
     return _Draft(made.header, msgspec.structs.replace(content, x=made.mark), made.log_file)
@@ -410,11 +410,11 @@ def _header(
     base: Base,
     change: Change,
     run: RunIdentity,
-    counts: Counts,
+    folds: Sequence[str],
     content: LogContent,
     erase: EraseLink | None,
 ) -> TxnHeader:
-    mark, t = content.x, content.t
+    mark, t, snapshot = content.x, content.t, base.snapshot
     assert mark is not None  # of every transaction
     return TxnHeader(
         seq=mark.seq,
@@ -424,11 +424,12 @@ def _header(
         t=t,
         log=table.paths.txn_log(t, mark.seq, mark.txn),
         run=run,
-        counts=counts,
+        counts=msgspec.structs.replace(change.counts, logs_folded=len(folds)),
         partitions=change.partitions[:NAMED_PARTITIONS],
         why=change.why,
         properties=current(content.properties),
         erase=erase,
+        appends=taken_in((snapshot.listing[key].name, snapshot.contents[key]) for key in folds),
     )
 
 

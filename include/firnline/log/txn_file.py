@@ -12,6 +12,7 @@ from firnline.errors import LogCorruptError
 from firnline.log.codec import UNREADABLE, check_seal, corrupt, seal
 from firnline.log.erases import EraseLink
 from firnline.log.records import LogContent
+from firnline.log.taken_in import TakenIn
 from firnline.next_steps import UPGRADE_TO_USE
 from firnline.paths import TablePaths
 from firnline.properties.record import Properties
@@ -97,6 +98,9 @@ class TxnHeader(Shown, msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
     """Digest of the log file; empty: an older version wrote the transaction."""
     erase: EraseLink | None = None
     """Place of an erase in the chain of erases; None for others, and of older versions."""
+    appends: tuple[TakenIn, ...] = ()
+    """Appends that it took into its log file, by writer; empty: nobody gave itself a name, or an
+    older version wrote the transaction."""
 
     def _title(self) -> str:
         return f"Transaction {self.seq}"
@@ -108,6 +112,7 @@ class TxnHeader(Shown, msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
             **figures({"counts": self.counts, "partitions": [*filter(None, self.partitions)]}),
             **figures({"by": self.run.user or self.run.dag_id or self.run.run_id}),
             **figures({"why": self.why}),
+            **figures({"took in": tuple(each.in_words() for each in self.appends)}),
         }
 
 

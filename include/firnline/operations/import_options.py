@@ -56,7 +56,8 @@ Writer = Annotated[
     str,
     Option(
         "Writer",
-        "Who writes: a name of letters, digits, `.` and `-`; `firnline parts` shows it.",
+        "Who writes: a name of letters, digits, `.` and `-`; `firnline parts` and "
+        "`firnline history` show it.",
         metavar="NAME",
     ),
 ]

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from firnline.appends.append import Appender
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
 from firnline.log import codec, relocation, txn_file
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, TxnMark
 from firnline.paths import TablePaths
-from tests.support.histories import delete_lazily, filled, merge
+from tests.support.histories import append, delete_lazily, filled, merge
 from tests.support.log_tables import do_merge, put_append
 from tests.support.world import make_world
 
@@ -48,6 +49,7 @@ def test_moved_is_what_would_have_been_written_there(old: str, new: str) -> None
 
 def test_real_ones_come_back_as_they_were(tmp_path: Path) -> None:
     world = filled()
+    append(world, 24, by=Appender(world.table, writer="billing"))
     merge(world, tmp_path)
     delete_lazily(world, 5)
     old, new = world.table.paths, TablePaths("else/where")
@@ -59,7 +61,7 @@ def test_real_ones_come_back_as_they_were(tmp_path: Path) -> None:
             seen += 1
             there = key.replace("t/", "else/where/", 1)
             assert move(key, move(there, data, old, new), new, old) == data
-    assert seen == 9
+    assert seen == 10
 
 
 def test_a_published_log_file_and_its_transaction_still_agree() -> None:

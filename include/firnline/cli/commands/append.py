@@ -87,7 +87,7 @@ def append(  # noqa: PLR0913, PLR0917 - one per option
         typer.Option(
             "--writer",
             metavar="NAME",
-            help="Who writes, as billing-service; `firnline parts` shows it.",
+            help="Who writes, as billing-service; `firnline parts` and `firnline history` show it.",
         ),
     ] = UNNAMED,
     scratch: Annotated[

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+_WRITERS = 5
+"""Writers whose appends are named in one row."""
+
 
 @command(commands, "history", ["firnline history flights", "firnline history flights --last 5"])
 def history(
@@ -42,11 +45,12 @@ def history(
     as_json: JsonOption = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Maintenance transactions: when, what, by whom, parts, rows, bytes.
+    """Maintenance transactions: when, what, by whom, parts, rows, bytes, whose appends.
 
     One after the other, the newest last: each was committed on the state right after the one
     before it. A number can be given wherever a time is asked for (`snapshot --at`, `diff`), and to
-    `restore --to`. Appends are no transactions; `firnline snapshot` counts their log files.
+    `restore --to`. Appends are no transactions; `firnline snapshot` counts their log files. The
+    next transaction takes them in, and says whose they were if one of them had a --writer.
     """
     from firnline.state.history import history as read_history
 
@@ -74,6 +78,7 @@ def describe(header: TxnHeader) -> dict[str, Any]:
         "run": msgspec.to_builtins(header.run),
         "by": by_whom(header.run),
         **counts,
+        "appends": [msgspec.structs.asdict(each) for each in header.appends],
         "partitions": list(header.partitions),
         "why": header.why,
         "link": link(header.run),
@@ -113,21 +118,33 @@ def _render(data: dict[str, Any]) -> None:
         Column("rows", number=True, dispensable=2),
         Column("bytes", number=True, dispensable=3),
     ]
+    told = any(txn["appends"] for txn in data["transactions"])
+    if told:
+        columns.append(Column("took in", wrap=True, dispensable=2))
     output.table(
-        columns,
-        (
-            [
-                output.number(txn["seq"]),
-                output.when(txn["t"]),
-                _what(txn),
-                [text for text in (txn["by"], txn["link"]) if text],
-                _change(output.number(txn["parts_in"]), output.number(txn["parts_out"])),
-                _change(output.number(txn["rows_in"]), output.number(txn["rows_out"])),
-                _change(about_size(txn["bytes_in"]), about_size(txn["bytes_out"])),
-            ]
-            for txn in data["transactions"]
-        ),
+        columns, ([*_cells(txn), *([_took_in(txn)] * told)] for txn in data["transactions"])
     )
+
+
+def _cells(txn: dict[str, Any]) -> list[str | list[str]]:
+    return [
+        output.number(txn["seq"]),
+        output.when(txn["t"]),
+        _what(txn),
+        [text for text in (txn["by"], txn["link"]) if text],
+        _change(output.number(txn["parts_in"]), output.number(txn["parts_out"])),
+        _change(output.number(txn["rows_in"]), output.number(txn["rows_out"])),
+        _change(about_size(txn["bytes_in"]), about_size(txn["bytes_out"])),
+    ]
+
+
+def _took_in(txn: dict[str, Any]) -> list[str]:
+    """Return a line for each writer whose appends a transaction took in, the most rows first."""
+    from firnline.log.taken_in import TakenIn
+
+    lines = [TakenIn(**each).in_words() for each in txn["appends"]]
+    more = len(lines) - _WRITERS
+    return [*lines[:_WRITERS], *([f"and {more} more: --json has them"] if more > 0 else [])]
 
 
 def _change(before: str, after: str) -> str:

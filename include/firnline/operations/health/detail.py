@@ -159,6 +159,9 @@ def _transaction(
         "why": header.why,
         "run": msgspec.to_builtins(header.run),
         "counts": msgspec.to_builtins(header.counts),
+        "appends": [
+            {**msgspec.structs.asdict(each), "words": each.in_words()} for each in header.appends
+        ],
         "partitions": partitions,
         "partition_count": len(header.partitions),
         "undone": None if undoing is None else asdict(undoing),

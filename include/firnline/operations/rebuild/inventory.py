@@ -56,6 +56,8 @@ class Inventory:
     """Digests of the transactions (``log.chain``) by number, as far as they are known."""
     ineffective: Mapping[int, Ineffective]
     """Transactions that are left out, by number."""
+    unfolded: tuple[str, ...]
+    """Log files that no transaction has folded, as far as log and transactions say."""
 
 
 class RebuildProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +116,8 @@ def read_inventory(
     deletes = txns.deletes | {d.id: d for c in log.contents.values() for d in c.deletes}
     other = frozenset(txns.other.union(*(c.other for c in log.contents.values())))
     state = _State.of(log, txns, deletes, other)
-    columns = _columns(log, txns, state, table.paths)
+    unfolded = _unfolded(log, txns)
+    columns = _columns(txns, unfolded, state, table.paths)
     unnamed = [FooterTask(k, meta.size) for k, meta in objects.items() if k not in history.parts]
     state.schema = columns.columns
     records = _properties(log, txns)
@@ -142,6 +145,7 @@ def read_inventory(
         plan=plan,
         digests=_digests(log, txns),
         ineffective=left.ineffective,
+        unfolded=unfolded,
     )
 
 
@@ -254,8 +258,13 @@ class _State(StateColumns):
         return as_known({n: kind for n, kind in named.items() if n is not None}, self.schema)
 
 
+def _unfolded(log: LogSurvey, txns: TxnSurvey) -> tuple[str, ...]:
+    there = standing(LogRead(log.listing, log.contents))
+    return tuple(key for key in there if key not in txns.folded)
+
+
 def _columns(
-    log: LogSurvey, txns: TxnSurvey, state: _State, paths: TablePaths
+    txns: TxnSurvey, unfolded: Sequence[str], state: _State, paths: TablePaths
 ) -> schemas.SchemaUnion:
     """Return the columns that are known. Raises SchemaConflictError.
 
@@ -269,9 +278,8 @@ def _columns(
         lines |= {name: kind for name, kind in line.items() if fold_name(name) not in known}
     columns = schemas.SchemaUnion()
     columns.add("the transactions", lines)
-    for key in standing(LogRead(log.listing, log.contents)):
-        if key not in txns.folded:
-            columns.add(f"log file {key}", state.line(key))
+    for key in unfolded:
+        columns.add(f"log file {key}", state.line(key))
     return columns
 
 

@@ -15,6 +15,7 @@ from firnline.errors import CommitUnknownError, FindingsError, UsageError
 from firnline.log import chain, codec, dated, taken_back
 from firnline.log.reader import time_after
 from firnline.log.records import LogContent, LogTombstone, Marker, TxnMark
+from firnline.log.taken_in import taken_in
 from firnline.log.txn_file import Counts, RunIdentity, TxnHeader
 from firnline.operations.operation import Work
 from firnline.operations.options import RebuildOptions
@@ -150,7 +151,8 @@ def _dates(table: Table, inventory: Inventory, t: int) -> set[bytes]:
 def _write(
     table: Table, inventory: Inventory, copies: Sequence[Marker], run: RunIdentity, began: int
 ) -> int:
-    history, plan, listing = inventory.history, inventory.plan, inventory.log.listing
+    history, plan, log = inventory.history, inventory.plan, inventory.log
+    listing = log.listing
     logs = [item.name for item in listing.values()]
     base = max([history.newest, history.named, history.last, *(n.seq for n in logs)])
     t = time_after(logs, table.clock.now_ms(), history.newest_t + 1)
@@ -184,6 +186,7 @@ def _write(
         run=run,
         counts=_counts(plan, len(listing)),
         properties=content.properties[-1].values,
+        appends=taken_in((listing[key].name, log.contents[key]) for key in inventory.unfolded),
     )
     before = inventory.digests.get(base, "")
     made = chain.link(header, codec.encode(content), content.x, before, table.paths)

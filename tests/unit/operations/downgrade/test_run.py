@@ -13,17 +13,20 @@ from typing import Any, ClassVar
 import pyarrow.parquet as pq
 import pytest
 
+from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.commit.base import take_base
 from firnline.errors import RunFailedError, SnapshotUnstableError, UsageError
 from firnline.kernel.engine import Engine
 from firnline.kernel.local import LocalEngine
+from firnline.log.taken_in import TakenIn
 from firnline.operations.downgrade.run import DowngradeReport, preview, run_downgrade
 from firnline.operations.operation import Work
 from firnline.operations.options import DowngradeOptions, VerifyOptions
 from firnline.operations.properties.run import run_apply
 from firnline.operations.verify.run import run_verify
 from firnline.properties import record as birth
+from firnline.state.history import history
 from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Deleted
 from tests.support import histories
@@ -83,6 +86,19 @@ def test_a_table_becomes_one_log_file_of_nothing_but_v1(tmp_path: Path) -> None:
     assert not world.store.objects[key][0].endswith(b"\n")
     assert v1_rows(world) == ids_of(world) == dict.fromkeys(range(30), 1)
     assert run_verify(Work(world.table), VerifyOptions(deep=True)).healthy
+
+
+def test_its_header_says_whose_appends_were_left_since_no_log_of_v1_will(tmp_path: Path) -> None:
+    world = filled()
+    append(world, 24, by=Appender(world.table, writer="billing"))
+    merge(world, tmp_path)
+    append(world, 30, by=Appender(world.table, writer="web"))
+    downgrade(world, tmp_path)
+    newest = history(world.table)[0]
+    assert (newest.op, newest.appends) == (
+        "downgrade",
+        (TakenIn(writer="web", appends=1, parts=2, rows=6),),
+    )
 
 
 @pytest.mark.long

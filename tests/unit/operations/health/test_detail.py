@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from firnline.appends.append import Appender
 from firnline.errors import NoTableError
 from firnline.operations.health.detail import PARTITIONS, detail_of
 from firnline.operations.health.reading import read
-from tests.support.histories import drop, filled, merge
+from tests.support.histories import append, drop, filled, merge
 from tests.support.world import World, make_world
 
 
@@ -35,6 +36,19 @@ def test_transactions_come_newest_first_with_what_they_did(tmp_path: Path) -> No
     found = detail(world)["transactions"]
     assert [(one["seq"], one["op"]) for one in found] == [(2, "drop"), (1, "merge")]
     assert found[1]["counts"]["parts_in"] == 8
+
+
+def test_transactions_say_whose_appends_they_took_in() -> None:
+    world = filled(1)
+    append(world, 6, by=Appender(world.table, writer="billing"))
+    drop(world, "day=0")
+    drop(world, "day=1")
+    last, first = detail(world)["transactions"]
+    assert last["appends"] == []
+    assert [each["words"] for each in first["appends"]] == [
+        "billing: 1 append, 6 rows",
+        "not stated: 1 append, 6 rows",
+    ]
 
 
 def test_the_next_runs_are_planned_or_say_why_not() -> None:

@@ -22,6 +22,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.log.records import Marker
+from firnline.log.taken_in import TakenIn
 from firnline.operations.operation import Work
 from firnline.operations.options import (
     RebuildOptions,
@@ -198,6 +199,18 @@ def test_appends_alone_come_back_from_their_footers(tmp_path: Path) -> None:
     assert sum(ids_of(world).values()) == 24
     orders = {p: m.order() for p, m in state(world).live.items()}
     assert orders == {p: (m.t, m.t) for p, m in before.live.items()}
+
+
+def test_its_header_says_whose_appends_it_took_in_and_not_those_of_before(tmp_path: Path) -> None:
+    world = filled()
+    append(world, 24, by=Appender(world.table, writer="billing"))
+    merge(world, tmp_path)
+    del world.store.objects[history(world.table)[0].log]
+    append(world, 30, by=Appender(world.table, writer="web"))
+    rebuild(world, force=True)
+    rebuilt, merged = history(world.table)
+    assert [each.writer for each in merged.appends] == ["billing", ""]
+    assert rebuilt.appends == (TakenIn(writer="web", appends=1, parts=2, rows=6),)
 
 
 def test_by_a_root_alone_a_table_is_rebuilt_with_the_statistics_that_it_asks_for() -> None:

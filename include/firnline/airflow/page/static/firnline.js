@@ -658,6 +658,12 @@ const named = (partitions, count) => {
   return count > 2 ? `${shown} and ${number(count - 2)} more` : shown;
 };
 
+/** Whose appends a transaction took in. */
+const tookIn = (appends) => {
+  const shown = appends.slice(0, 2).map(({ words }) => words).join("; ");
+  return `took in ${shown}${appends.length > 2 ? `; and ${number(appends.length - 2)} more` : ""}`;
+};
+
 const change = (before, after, show) => (before === after ? show(before ?? 0) : `${show(before ?? 0)} → ${show(after ?? 0)}`);
 
 /** The run that a link to this page names, as [DAG, run id]. */
@@ -681,12 +687,13 @@ function Transactions({ detail, table, operations, now }) {
     to !== null && h(Restore, { key: to, table, to, close: () => setTo(null) }),
     h(ui.Box, { maxH: "96", overflow: "auto" }, h(ui.Table.Root, { size: "sm", stickyHeader: true },
       h(ui.Table.Header, null, h(ui.Table.Row, null, titles.map((title, key) => h(ui.Table.ColumnHeader, { key }, title)))),
-      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction", "aria-current": isNamed(run) ? "true" : undefined, ref: seq === made[0] ? show : undefined, css: isNamed(run) ? { "& td": { bg: "blue.subtle" } } : undefined },
+      h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, appends, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction", "aria-current": isNamed(run) ? "true" : undefined, ref: seq === made[0] ? show : undefined, css: isNamed(run) ? { "& td": { bg: "blue.subtle" } } : undefined },
         h(ui.Table.Cell, null, seq),
         h(ui.Table.Cell, { title: date(t), whiteSpace: "nowrap" }, ago(t, now)),
         h(ui.Table.Cell, null,
           h(ui.Text, { as: "span", textDecoration: undone && !undone.partly ? "line-through" : "none" }, op), undone && h(Undone, { undone }),
-          h(ui.Text, { fontSize: "xs", color: "fg.muted", title: partitions.join("\n") }, [why, named(partitions, changed)].filter(Boolean).join("; "))),
+          h(ui.Text, { fontSize: "xs", color: "fg.muted", title: partitions.join("\n") }, [why, named(partitions, changed)].filter(Boolean).join("; ")),
+          appends.length > 0 && h(ui.Text, { fontSize: "xs", color: "fg.muted", title: appends.map(({ words }) => words).join("\n"), "data-testid": "took-in" }, tookIn(appends))),
         h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user || run.host || run.run_id || "?"),
           h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [run.dag_id && run.user, run.approved_by && `approved by ${run.approved_by}`].filter(Boolean).join(", "))),
         h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.parts_in, counts.parts_out, number)),
