@@ -224,3 +224,16 @@ def test_the_progress_of_a_prepare_goes_on_while_rows_are_compared(
     done = firnline("rewrite", "t", *asked, "--settings", settings)
     last = json.loads(done.err.splitlines()[-1])["progress"]
     assert (last["detail"], last["unit"]) == ("3 of 3 partitions compared", "partition")
+
+
+def test_the_history_shows_how_many_rows_an_update_changed(
+    firnline: Firnline, settings: Path
+) -> None:
+    shown = firnline(
+        "update", "t", "--set", "n = n + 10", "--where", "n = 3", "--yes", "--settings", settings
+    )
+    assert shown.code == 0
+    assert "3 changed" in firnline("history", "t", "--settings", settings).out
+    assert firnline("rewrite", "t", "--where", "n > 1", "--yes", "--settings", settings).code == 0
+    history = firnline("history", "t", "--settings", settings, "--json").data["transactions"]
+    assert [txn["rows_changed"] for txn in history] == [3, *[0] * (len(history) - 1)]

@@ -88,6 +88,6 @@ def _head_text(figures: Mapping[str, Any]) -> str:
 
 def _rows_text(counts: Mapping[str, int]) -> str:
     gone = counts.get("rows_in", 0) - counts.get("rows_out", 0)
-    if not gone:
-        return ""
-    return f", {counted(abs(gone), 'row')} {'fewer' if gone > 0 else 'more'}"
+    fewer = f", {counted(abs(gone), 'row')} {'fewer' if gone > 0 else 'more'}" if gone else ""
+    changed = counts.get("rows_changed", 0)
+    return f"{fewer}, {counted(changed, 'row')} changed" if changed else fewer

@@ -65,6 +65,9 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     logs_folded: int = 0
     rows_added: int = 0
     """Rows of ``rows_out`` that come from no part of the table: the new rows of a replace."""
+    rows_changed: int = 0
+    """Rows of ``rows_out`` that an update gave new values, or that have others by key in a prepared
+    rewrite; 0 too where nobody counted them, and of older versions."""
 
 
 class TxnHeader(Shown, msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -314,6 +314,7 @@ def _counts(
         rows_deleted=sum(r.rows_deleted for r in results),
         rows_deduplicated=sum(r.rows_deduplicated for r in results),
         rows_removed=sum(r.rows_removed for r in results),
+        rows_changed=sum(r.rows_changed for r in results),
         bytes_in=sum(m.b for m in replaced),
         bytes_out=sum(m.b for m in adds),
     )

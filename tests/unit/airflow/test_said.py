@@ -36,6 +36,12 @@ COUNTS = {"parts_in": 120, "parts_out": 1, "bytes_in": 3 * 2**30, "bytes_out": 2
         ),
         ("delete", {}, [3], "rows deleted in 1 transaction"),
         ("update", {}, [3], "rows updated in 1 transaction"),
+        (
+            "update",
+            {**COUNTS, "rows_in": 1_201, "rows_out": 1_201, "rows_changed": 1},
+            [3],
+            "rows updated: 120 parts (3.0 GiB) became 1 (1.0 GiB) in 1 transaction, 1 row changed",
+        ),
         ("erase", {}, [], "nothing was committed"),
     ],
 )

@@ -133,9 +133,16 @@ def _cells(txn: dict[str, Any]) -> list[str | list[str]]:
         _what(txn),
         [text for text in (txn["by"], txn["link"]) if text],
         _change(output.number(txn["parts_in"]), output.number(txn["parts_out"])),
-        _change(output.number(txn["rows_in"]), output.number(txn["rows_out"])),
+        _rows(txn),
         _change(about_size(txn["bytes_in"]), about_size(txn["bytes_out"])),
     ]
+
+
+def _rows(txn: dict[str, Any]) -> list[str]:
+    """Return rows before and after, and below them how many got other values, if any did."""
+    change = _change(output.number(txn["rows_in"]), output.number(txn["rows_out"]))
+    changed = txn["rows_changed"]
+    return [change, f"{output.number(changed)} changed"] if changed else [change]
 
 
 def _took_in(txn: dict[str, Any]) -> list[str]:

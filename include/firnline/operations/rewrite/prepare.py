@@ -17,7 +17,7 @@ from firnline.commit.base import Base
 from firnline.commit.change import Change
 from firnline.commit.outputs import Outputs
 from firnline.errors import CommitExpiredError
-from firnline.log.txn_file import RunIdentity
+from firnline.log.txn_file import Counts, RunIdentity
 from firnline.operations.committer import outputs_of
 from firnline.operations.kernel_tasks import RowWork
 from firnline.operations.operation import Work
@@ -275,12 +275,19 @@ def _statement(
         options=_plain(options),
         replaces=change.replaces,
         adds=change.adds,
-        counts=change.counts,
+        counts=_counts(change, shown),
         partitions=change.partitions,
         base=standing(base.snapshot, change.partitions),
         properties=planned_by(table.settings),
         evidence=shown,
     )
+
+
+def _counts(change: Change, shown: Evidence) -> Counts:
+    """Return the counts of a change: an update has counted its rows, of a rewrite the evidence."""
+    if change.counts.rows_changed:
+        return change.counts
+    return msgspec.structs.replace(change.counts, rows_changed=shown.changed)
 
 
 def _age_ms(table: Table, base: Base) -> int:

@@ -48,7 +48,8 @@ def report_page(data: Mapping[str, Any]) -> Page:
     )
     updated = counted(data["rows_changed"], "row")
     if data["earlier"]:
-        updated = "by an earlier try of this run"
+        said = f"{updated}, " if data["rows_changed"] else ""  # an older version counted none
+        updated = f"{said}by an earlier try of this run"
     pairs = [
         ("updated", updated),
         ("partitions", number(len(data["partitions"]))),

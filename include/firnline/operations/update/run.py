@@ -170,7 +170,9 @@ class _Run:
             table=self.runner.table.settings.name,
             dry_run=self.options.dry_run,
             transaction=self.transaction,
-            rows_changed=sum(each.rows_changed for _, each in result.done),
+            rows_changed=self.counts.rows_changed
+            if self.earlier
+            else sum(each.rows_changed for _, each in result.done),
             partitions=self.partitions,
             parts_read=plan.parts_in,
             parts_rewritten=len(result.rewritten),

@@ -171,6 +171,15 @@ def test_the_evidence_counts_rows_that_go_come_and_change_by_key(tmp_path: Path)
     ]
 
 
+def test_the_history_has_the_rows_that_the_evidence_counted_as_changed(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2))
+    change = prepare(world, tmp_path, sql=UPPER, keys=("n",)).id
+    assert change is not None
+    commit_prepared(world.table, change, RUN)
+    (header,) = history(world.table)
+    assert (header.op, header.counts.rows_changed) == ("rewrite", 2)
+
+
 @pytest.mark.long
 def test_without_a_key_a_changed_row_is_one_removed_and_one_added(tmp_path: Path) -> None:
     world = filled(numbers(1, 1, 2))

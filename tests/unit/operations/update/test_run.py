@@ -73,7 +73,8 @@ def test_rows_of_all_partitions_change_in_one_transaction_and_other_parts_stay(
     assert (report.parts_read, report.parts_rewritten, report.parts_excluded) == (3, 2, 1)
     (header,) = history(world.table)
     assert (header.op, header.partitions) == ("update", ("d=1", "d=2"))
-    assert (header.counts.rows_in, header.counts.rows_out) == (5, 5)
+    counts = header.counts
+    assert (counts.rows_in, counts.rows_out, counts.rows_changed) == (5, 5, 3)
 
 
 @pytest.mark.long
@@ -196,6 +197,7 @@ def test_a_retry_does_not_compute_from_what_an_earlier_try_has_committed(tmp_pat
     # The first try was given up, and commits while the second one works.
     second = try_of(2, beside(world, tmp_path, lambda: try_of(1, plain)))
     assert (rows(world), second.transaction, second.earlier) == ([(11, "s1")], 1, True)
+    assert second.rows_changed == 1
     third = try_of(3, plain)
     assert (rows(world), third.transaction, third.earlier) == ([(11, "s1")], 1, True)
     assert orphans(world) == set()

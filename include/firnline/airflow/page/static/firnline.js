@@ -697,7 +697,8 @@ function Transactions({ detail, table, operations, now }) {
         h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user || run.host || run.run_id || "?"),
           h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [run.dag_id && run.user, run.approved_by && `approved by ${run.approved_by}`].filter(Boolean).join(", "))),
         h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.parts_in, counts.parts_out, number)),
-        h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.rows_in, counts.rows_out, number)),
+        h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.rows_in, counts.rows_out, number),
+          counts.rows_changed > 0 && h(ui.Text, { fontSize: "xs", color: "fg.muted" }, `${number(counts.rows_changed)} changed`)),
         h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.bytes_in, counts.bytes_out, size)),
         h(ui.Table.Cell, null, seq === newest || !operations.includes("restore") ? null
           : h(ui.Button, { size: "xs", variant: "outline", onClick: () => setTo(seq) }, "Plan a restore to here"))))))));
