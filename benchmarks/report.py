@@ -98,6 +98,9 @@ _NOTES = {
     "parts_read": "parts read",
     "parts_rewritten": "parts rewritten",
     "parts_dropped": "parts dropped unread",
+    "requests_by_kind": "requests",
+    "parts_to_rewrite": "parts it would read, and rewrite at most",
+    "bytes_to_read": "MB of them",
     "rows_erased": "rows erased",
     "files_out": "files written",
     "bytes_out": "MB written",
@@ -123,9 +126,10 @@ _FIRST = {
     "read": "question",
     "mirror": "publication",
     "policy": "rule",
+    "requests planned": "request of",
 }
 """Section -> heading of the names; else they are those of contenders."""
-_ALONE = ("memory", "drop", "appender", "lazy", "many small", *_OWN_NOTES)
+_ALONE = ("memory", "drop", "appender", "lazy", "many small", "requests planned", *_OWN_NOTES)
 """Sections without peers to compare with."""
 _ROUNDING_S = 0.01
 """CPU time that is the time itself in all rows was not measured, but taken over."""
@@ -203,7 +207,7 @@ def _shown(key: str, value: object) -> str:
         return ""
     if isinstance(value, dict):
         value = sum(value.values())
-    if key == "bytes_out":
+    if key in ("bytes_out", "bytes_to_read"):
         return _megabytes(int(str(value)))
     return f"{value:,}" if isinstance(value, int) else str(value)
 

@@ -92,6 +92,8 @@ class Sizes:
     erased_keys: int = 100_000
     requests: tuple[int, int, int, int] = (20, 10, 20, 25_000)
     """Tables, requests, people of each, and rows of each of the tables' ten parts."""
+    planned: tuple[int, int, int, int, int] = (20, 10_000_000, 100, 5, 100_000)
+    """Tables, rows and parts of each, and people of each of the two requests."""
     replaced_rows: int = 100_000_000
     replaced_part: int = 1_000_000
     """Rows of each part of the day."""
@@ -124,6 +126,7 @@ SMALL = Sizes(
     mirrored=Mirrored(sizes=(300,), parts=20, rows=100, hidden=(2, 5)),
     erased_keys=10_000,
     requests=(2, 2, 2_000, 500),
+    planned=(2, 30_000, 10, 2, 1_000),
     replaced_rows=48_000,
     replaced_part=2_000,
     policy_days=8,

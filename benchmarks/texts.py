@@ -183,6 +183,16 @@ The same with keys that stand in ten of the parts, and no statistics that say wh
 of them. Whole processes; both erase the same rows, and nothing is cleaned up.
 """,
     ),
+    "requests planned": (
+        "Plan of a request of erasure over 20 tables of 10 M rows",
+        """
+`firnline erasure run --dry-run` of one request over 20 tables of 10 M rows, 1 M users and about 100
+parts each on local disk, as a whole process from its start to its end. Parts are clustered by user
+(`cluster_by`), so the bounds in the log say which may hold somebody: of the request of few people
+they exclude nearly all, of that of every tenth user none. A plan reads logs, the request and its
+keys, and no part: Bloom filters do not count, and a part that it counts may still hold nobody.
+""",
+    ),
     "replace": (
         "Replace of one hour of a day",
         """

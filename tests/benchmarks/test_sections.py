@@ -189,6 +189,17 @@ def requested(found: Found) -> None:
     assert together["bytes_out"] < apart["bytes_out"]
 
 
+def planned(found: Found) -> None:
+    tables, rows, parts, few, many = SMALL.planned
+    assert list(found) == [f"{few:,} people", f"{many:,} people"]
+    assert notes(found, "rows") == {tables * rows}
+    (every,) = notes(found, "parts")
+    assert tables * parts // 2 < int(str(every)) < tables * parts * 2
+    to_rewrite = [one["notes"]["parts_to_rewrite"] for one in found.values()]
+    assert (to_rewrite[0], to_rewrite[1]) == (tables * few, every)
+    assert all("GET" in str(sent) for sent in notes(found, "requests_by_kind"))
+
+
 def replaced(found: Found) -> None:
     assert list(found) == [title for title, _ in REPLACES.values()]
     parts = SMALL.replaced_rows // SMALL.replaced_part
@@ -224,6 +235,7 @@ CHECKS: dict[str, Callable[[Found], None]] = {
     "erase": erased(SMALL.merge_files),
     "erase few": erased(10),
     "requests": requested,
+    "requests planned": planned,
     "replace": replaced,
     "policy": policies,
 }
