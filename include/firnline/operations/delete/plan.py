@@ -76,6 +76,17 @@ class ErasePlan(Selected):
         return {"columns": list(self.columns), "keys": self.keys, **figures}
 
 
+def comparison(name: str, sql_type: str) -> Callable[[Scalar], Any]:
+    """Return by what the values of a key column are compared. Raises UsageError for other types."""
+    key = bound_key(sql_type)
+    if key is None:
+        raise UsageError(
+            f"column {name!r} is {sql_type}, whose values cannot be compared",
+            next_step="erase by a column of numbers, texts, dates, times or UUIDs",
+        )
+    return key
+
+
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
     """The distinct values of one key column, in the order in which bounds compare."""
@@ -91,12 +102,7 @@ class KeyColumn:
     def of(cls, name: str, sql_type: str, values: Sequence[Scalar]) -> KeyColumn:
         """Make it from canonical values in any order. Raises UsageError for other types."""
         kind = normalise(sql_type)
-        key = bound_key(kind)
-        if key is None:
-            raise UsageError(
-                f"column {name!r} is {sql_type}, whose values cannot be compared",
-                next_step="erase by a column of numbers, texts, dates, times or UUIDs",
-            )
+        key = comparison(name, kind)
         listed = In(name, tuple(values))
         ordered = sorted({key(value) for value in values})
         return cls(name, kind, ordered, listed, LiteralHashes(listed, {name: kind}))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import UsageError
 from firnline.kernel.task import KeyFile
-from firnline.operations.delete.plan import KeyColumn
+from firnline.operations.delete.plan import KeyColumn, comparison
 from firnline.parquet.arrow_versions import refuse_changed
 from firnline.predicate import tree as predicate
 from firnline.table import Table
@@ -180,6 +180,7 @@ def _resolve(columns: Sequence[str], schema: Mapping[str, str]) -> tuple[str, ..
                 f"column {name!r} is {kind}, whose values are not exact",
                 next_step="erase by a column of whole numbers, texts, dates, times or UUIDs",
             )
+        comparison(name, kind)
     return names
 
 

@@ -102,6 +102,14 @@ def test_columns_whose_values_are_not_exact_are_refused(column: str) -> None:
         keys_of([column], [(1,)])
 
 
+@pytest.mark.parametrize("kind", ["VARCHAR[]", "STRUCT(a BIGINT)", "BLOB", "TIME"])
+def test_a_column_whose_values_cannot_be_compared_is_refused_by_its_type(kind: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        keys_of(["k"], [("a",)], {"k": kind})
+    assert f"column 'k' is {kind}, whose values cannot be compared" in refused.value.message
+    assert "numbers, texts, dates" in refused.value.next_step
+
+
 def test_no_error_tells_a_key() -> None:
     for column, value in (("i", "secret"), ("blob", "secret"), ("s", 4711)):
         with pytest.raises(UsageError) as raised:
