@@ -10,7 +10,7 @@ measured while repeated values are still stored once.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
 from firnline.operations.asked import AskedKeys
+from firnline.operations.erase.csv_lines import wrong_line
 from firnline.operations.erase.keys import (
     MAX_KEY_BYTES,
     MAX_KEYS,
@@ -31,6 +32,7 @@ from firnline.operations.erase.keys import (
     too_large,
     too_many,
 )
+from firnline.operations.erase.spaces import without_spaces
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.io import read_local_footer
 from firnline.paths import Root, refuse_user
@@ -58,14 +60,16 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
         file: a local path, ``file://``, or a URL in the bucket of the table.
 
     Raises:
-        UsageError: as ``key_set``; or the file is not there, does not read, has not the columns, or
-            holds more than an erase takes.
+        UsageError: as ``key_set`` and ``without_spaces``; or the file is not there, does not read,
+            has not the columns, or holds more than an erase takes.
     """
     refuse_other_endings(file)
     with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
         path = _local(table, file, Path(folder))
         require_file(path, file)
-        return key_set(columns, _rows(batches_of(path, file, columns), file), schema, file)
+        batches = batches_of(path, file, columns)
+        checked = batches if is_parquet(path) else without_spaces(batches, file, columns)
+        return key_set(columns, _rows(checked, file), schema, file)
 
 
 def refuse_other_endings(file: str) -> None:
@@ -139,27 +143,44 @@ def _fetched(table: Table, asked: AskedKeys, folder: Path) -> Path:
 
 def batches_of(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the columns of a local file of keys, CSV or Parquet. Raises UsageError."""
-    return (_parquet if _is_parquet(path) else _csv)(path, shown, columns)
+    return (_parquet if is_parquet(path) else _csv)(path, shown, columns)
 
 
 def single_columns(path: Path, shown: str) -> list[str]:
     """Return the columns of a local file of keys that have single values. Raises UsageError."""
     try:
-        if not _is_parquet(path):
+        if not is_parquet(path):
             with pacsv.open_csv(path) as head:
                 names: list[str] = head.schema.names
             return names
         read_local_footer(path)
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, PartUnreadableError):
-        damaged = _unreadable(shown, f"it is no {path.suffix.lower().lstrip('.')} file, or damaged")
-        raise (other_separator(path, shown) or damaged) from None
+        why = None if is_parquet(path) else wrong_line(path)
+        damaged = f"it is no {path.suffix.lower().lstrip('.')} file, or damaged"
+        raise (other_separator(path, shown) or _unreadable(shown, why or damaged)) from None
     return [field.name for field in schema if not pa.types.is_nested(field.type)]
+
+
+def refuse_nested(path: Path, shown: str, columns: Collection[str]) -> None:
+    """Raise UsageError if a column of a local file that reads has no single values.
+
+    Args:
+        path: of the file.
+        shown: its name, for the error.
+        columns: those that keys are taken from; others may be as they are.
+    """
+    if not is_parquet(path):
+        return
+    wanted = {fold_name(name) for name in columns}
+    for field in pq.read_schema(path):
+        if fold_name(field.name) in wanted:
+            _refuse_nested(shown, field)
 
 
 def other_separator(path: Path, shown: str) -> UsageError | None:
     """Return the error for a CSV file whose head line has other signs in place of commas."""
-    if _is_parquet(path):
+    if is_parquet(path):
         return None
     with path.open("rb") as file:
         head = file.readline(_HEAD_BYTES)
@@ -172,7 +193,8 @@ def other_separator(path: Path, shown: str) -> UsageError | None:
     )
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Return True for a file of keys that is Parquet, False for CSV."""
     return path.suffix.lower() == ".parquet"
 
 
@@ -219,13 +241,16 @@ def _parquet(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.Reco
 def _flat_columns(shown: str, schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     names = [_column_of(shown, schema.names, column) for column in columns]
     for name in names:
-        if pa.types.is_nested(schema.field(name).type):
-            raise UsageError(
-                f"column {name!r} of {shown} is {schema.field(name).type}, and a key has one value "
-                "per column",
-                next_step="write it as a column of single values",
-            )
+        _refuse_nested(shown, schema.field(name))
     return names
+
+
+def _refuse_nested(shown: str, field: pa.Field) -> None:
+    if pa.types.is_nested(field.type):
+        raise UsageError(
+            f"column {field.name!r} of {shown} is {field.type}, and a key has one value per column",
+            next_step="write it as a column of single values",
+        )
 
 
 def _stated_bytes(footer: pq.FileMetaData, columns: Sequence[str]) -> int:
@@ -257,9 +282,9 @@ def _csv(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBa
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow's text about a line of CSV repeats the line, and keys are personal data.
         line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError)
-        why = "no line, or one with another number of columns, or no UTF-8"
         other = other_separator(path, shown) if line else None
-        raise other or _unreadable(shown, why if line else str(error).split("\n", 1)[0]) from error
+        why = (wrong_line(path) or "it has no line") if line else str(error).split("\n", 1)[0]
+        raise other or _unreadable(shown, why) from error
 
 
 def _unreadable(shown: str, reason: str) -> UsageError:

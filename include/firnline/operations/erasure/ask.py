@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal, cast
 
@@ -16,11 +16,14 @@ from firnline.operations.at_once import at_once
 from firnline.operations.erase.key_files import (
     batches_of,
     check_asked,
+    is_parquet,
     other_separator,
+    refuse_nested,
     refuse_other_endings,
     single_columns,
 )
 from firnline.operations.erase.keys import MAX_KEYS, too_many
+from firnline.operations.erase.spaces import spaced, without_spaces
 from firnline.operations.erasure.record import Request, file_digest
 from firnline.operations.erasure.run import People
 from firnline.operations.runner import Report
@@ -62,6 +65,9 @@ class AskReport(Report, frozen=True, kw_only=True):
     """Tables of which nobody has said whether they have rows of people."""
     unread: tuple[str, ...] = ()
     """Tables that could not be read, each with the reason: whether the keys fit them is unknown."""
+    spaced: dict[str, int] = {}
+    """Values of Parquet that begin or end with white space, by column: no row without it matches
+    them."""
 
 
 def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
@@ -73,8 +79,9 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         run: who takes it.
 
     Raises:
-        UsageError: the file does not read or has no key; a time that is none; tables whose columns
-            it lacks or cannot hold its keys, unless they are left out.
+        UsageError: the file does not read or has no key, or one of CSV has white space at an end;
+            a time that is none; tables whose columns it lacks or cannot hold its keys, unless they
+            are left out.
         StoreError: it is unknown whether it was taken.
     """
     folder, tables = people.folder, list(people.settings.tables.values())
@@ -88,20 +95,20 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
             next_step="correct the times; they are in UTC",
         )
     path = Path(options.keys)
-    ending, rows, columns = _read(path)
-    asked = [each for each in tables if each.person and each.name not in options.without]
     _refuse_unknown(tables, options.without)
-    _refuse_lacking(asked, columns, path)
+    asked = [each for each in tables if each.person and each.name not in options.without]
+    keys = _read(path, {fold_name(name) for table in asked for name in table.person or ()})
+    _refuse_lacking(asked, keys.columns, path)
     unread = _unread(people, asked, path)
     secret, data = folder.ids.secret(), path.read_bytes()
     request = Request(
         id=folder.ids.uuid7(now),
         received_ms=received,
         due_ms=due,
-        columns=columns,
-        keys=rows,
+        columns=keys.columns,
+        keys=keys.rows,
         digest=file_digest(secret, data),
-        ending=ending,
+        ending=keys.ending,
         taken_ms=now,
         taken_by=run,
         tables=tuple(each.name for each in asked),
@@ -115,6 +122,7 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         tables=request.tables,
         unstated=people.unstated,
         unread=unread,
+        spaced=keys.spaced,
     )
 
 
@@ -148,8 +156,19 @@ def _unread(people: People, asked: Sequence[TableSettings], path: Path) -> tuple
     return tuple(each for each in found if isinstance(each, str))
 
 
-def _read(path: Path) -> tuple[Literal["csv", "parquet"], int, tuple[str, ...]]:
-    """Return the kind of a file of keys, its rows, and the columns that have values."""
+class _Keys(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of keys holds."""
+
+    ending: Literal["csv", "parquet"]
+    rows: int
+    columns: tuple[str, ...]
+    """That have values."""
+    spaced: dict[str, int]
+    """As of ``AskReport``."""
+
+
+def _read(path: Path, wanted: Collection[str]) -> _Keys:
+    """Return what a file of keys holds; ``wanted`` are columns that identify a person, folded."""
     shown, ending = str(path), path.suffix.lower().removeprefix(".")
     refuse_other_endings(shown)
     require_file(path, shown)
@@ -157,17 +176,26 @@ def _read(path: Path) -> tuple[Literal["csv", "parquet"], int, tuple[str, ...]]:
         raise UsageError(
             f"{shown} has more than {about_size(MOST_BYTES)}", next_step="split it into requests"
         )
-    rows, values = 0, Counter[str]()
-    for batch in batches_of(path, shown, single_columns(path, shown)):
+    names = single_columns(path, shown)
+    refuse_nested(path, shown, wanted)
+    rows, values, spaces = 0, Counter[str](), Counter[str]()
+    batches = batches_of(path, shown, names)
+    for batch in batches if is_parquet(path) else without_spaces(batches, shown, wanted):
         rows += batch.num_rows
         if rows > MAX_KEYS:
             raise too_many(shown)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             values[name] += len(column) - column.null_count
+            spaces[name] += len(spaced(column)) if fold_name(name) in wanted else 0
     found = tuple(name for name, count in values.items() if count)
     if not found:
         raise UsageError(f"{shown} has no key", next_step="give at least one key")
-    return cast("Literal['csv', 'parquet']", ending), rows, found
+    return _Keys(
+        ending=cast("Literal['csv', 'parquet']", ending),
+        rows=rows,
+        columns=found,
+        spaced={name: count for name, count in spaces.items() if count},
+    )
 
 
 def _refuse_unknown(tables: Sequence[TableSettings], without: Sequence[str]) -> None:

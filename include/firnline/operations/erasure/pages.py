@@ -30,6 +30,11 @@ def taken_page(data: Mapping[str, Any]) -> Page:
         "digest that the certificates of this request state."
     )
     _add_unread(page, data)
+    for column, count in data["spaced"].items():
+        page.line(
+            f"White space at an end of {counted(count, 'value')} of {column}: only rows that have "
+            "it, too, are erased."
+        )
     _add_unstated(page, data["unstated"])
     page.line("Nothing is erased yet. To erase this and what else waits:")
     page.command("firnline erasure run")

@@ -50,7 +50,15 @@ def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
         ("k.csv", "4711\n4712\n", "has no column 'i' among its 1"),
         ("k.csv", "i,I\n1,2\n", "has 2 column 'i' among its 2"),
         ("k.csv", "i,s\n1,a\n,b\n", "key 2 of"),
-        ("k.csv", "i,s\n1,a\n4711\n", "does not read: no line, or one with another number"),
+        ("k.csv", "i,s\n1,a\n4711\n", "does not read: line 3 has 1 column, and its head 2"),
+        (
+            "k.csv",
+            "\ni,s\n\n1,a\n4711,b,c\n",
+            "does not read: line 5 has 3 columns, and its head 2",
+        ),
+        ("k.csv", 'i,s\n1,"a\nb"\n4711\n', "does not read: line 4 has 1 column, and its head 2"),
+        ("k.csv", "i,s\n1,a\n\udcff4711,b\n", "does not read: line 3 is no UTF-8"),
+        ("k.csv", "i,s\n1,a\n 4711,b\n", "key 2 of"),
         ("k.csv", "i;s\n1;a\n", "k.csv has semicolons between its columns, and a CSV file of keys"),
         ("k.csv", "i;s\n1,5;a\n", "k.csv has semicolons between its columns"),
         ("k.csv", "i\ts\n1\ta\n", "k.csv has tabs between its columns"),
@@ -61,7 +69,7 @@ def test_a_file_is_read_by_the_types_of_the_table(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_none_is_named(name: str, content: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    path.write_text(content)
+    path.write_text(content, errors="surrogateescape")
     with pytest.raises(UsageError) as raised:
         read_keys(make_world().table, ["i"], SCHEMA, str(path))
     assert str(path) in raised.value.message
@@ -154,3 +162,26 @@ def test_keys_are_counted_while_they_are_read(
         read_keys(make_world().table, ["s"], SCHEMA, str(path))
     monkeypatch.setattr(keys, limit, 1_000)
     assert len(read_keys(make_world().table, ["s"], SCHEMA, str(path)).keys) == 100
+
+
+def test_a_wrong_line_is_named_wherever_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "k.csv"
+    path.write_text("i,s\n" + "1,a\n" * 300_000 + "4711\n")
+    with pytest.raises(UsageError, match="line 300002 has 1 column, and its head 2"):
+        read_keys(make_world().table, ["i"], SCHEMA, str(path))
+
+
+@pytest.mark.parametrize("value", [" a", "a ", "\ta", "a\u00a0", '" a"'])
+def test_a_text_of_csv_with_white_space_at_an_end_is_refused(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.csv"
+    path.write_text(f"i,s\n1,b\n2,{value}\n")
+    said = "key 2 of .* has white space at an end of its s, and would match no row without it"
+    with pytest.raises(UsageError, match=said):
+        read_keys(make_world().table, ["s"], SCHEMA, str(path))
+    assert len(read_keys(make_world().table, ["i"], SCHEMA, str(path)).keys) == 2
+
+
+def test_a_text_of_parquet_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "k.parquet"
+    pq.write_table(pa.table({"s": ["a ", "b"]}), path)
+    assert read_keys(make_world().table, ["s"], SCHEMA, str(path)).keys == (("a ",), ("b",))

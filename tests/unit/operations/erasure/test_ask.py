@@ -13,6 +13,7 @@ import pytest
 
 from firnline.errors import UsageError
 from firnline.operations.erasure.ask import AskOptions, ask
+from firnline.operations.erasure.pages import taken_page
 from tests.support.people import DAY, RUN, Town, shop
 
 
@@ -87,7 +88,9 @@ def test_keys_that_lack_the_columns_of_a_table_are_refused_unless_it_is_left_out
         ("", "does not read"),
         ("customer_id,email\n", "has no key"),
         ("customer_id,email\n,\n", "has no key"),
-        ("customer_id,email\n1,2,3\n", "does not read"),
+        ("customer_id,email\n1,2\n1,2,3\n", "does not read: line 3 has 3 columns, and its head 2"),
+        ("customer_id,email\n1,p1@x.y \n", "key 1 of .* has white space at an end of its email"),
+        ("note,customer_id,email\na,1, p1@x.y\n", "key 1 of .* white space at an end of its email"),
         ("customer_id;email\n1;p1@x.y\n", "semicolons between its columns"),
         ("customer_id;email\n1,0;p1@x.y\n", "semicolons between its columns"),
         ("customer_id,customer_id,email\n1,2,a\n", "2 column"),
@@ -160,3 +163,36 @@ def test_a_table_that_cannot_be_read_holds_up_no_request(tmp_path: Path) -> None
     assert report.tables == ("orders", "mails", "new")
     (why,) = report.unread
     assert why.startswith("new: ")
+
+
+def test_white_space_in_columns_that_identify_nobody_does_not_matter(tmp_path: Path) -> None:
+    report = shop(tmp_path).ask("note,customer_id,email\n a letter ,1,p1@x.y\n")
+    assert (report.request.keys, report.spaced) == (1, {})
+
+
+def test_white_space_at_an_end_of_a_text_of_parquet_is_told_and_kept(tmp_path: Path) -> None:
+    town = Town(tmp_path, {"codes": {"person": ["code"]}})
+    town.append("codes", code=["a ", "a"], n=[1, 2])
+    path = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"CODE": ["a ", "b", " a"]}), path)
+    report = ask(town.people, AskOptions(keys=str(path)), RUN)
+    assert report.spaced == {"CODE": 2}
+    said = " ".join(taken_page(report.to_json()).lines())
+    assert "White space at an end of 2 values of CODE: only rows that have it, too" in said
+    town.run()
+    assert town.rows("codes", "n") == [2]
+
+
+def test_a_column_of_lists_is_named_as_one_that_is_no_key(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    path = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"customer_id": [[1]], "email": ["p1@x.y"]}), path)
+    with pytest.raises(UsageError, match=r"'customer_id' of .* is list<.*a key has one value"):
+        ask(town.people, AskOptions(keys=str(path)), RUN)
+    assert town.requests() == []
+
+
+def test_a_table_whose_column_holds_lists_is_named_with_its_type(tmp_path: Path) -> None:
+    town = Town(tmp_path, {"tagged": {"person": ["tags"]}})
+    town.append("tagged", tags=[["a"]])
+    refused(town, "tags\na\n", r"table tagged: column 'tags' is VARCHAR\[\], whose values cannot")

@@ -1,0 +1,56 @@
+"""White space at an end of a key: it matches no row without it, and the person would stay.
+
+It is not taken away either: the rows of one key are not those of another. In CSV it is nearly
+always a mistake of whoever has written the file, so that is refused. Parquet holds values as a
+program had them, as those of columns of a fixed width: they are keys, and are told.
+"""
+
+# ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firnline.errors import UsageError
+from firnline.types.sql import fold_name
+
+
+def without_spaces(
+    batches: Iterable[pa.RecordBatch], shown: str, columns: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a CSV file. Raises UsageError for white space at an end of a key.
+
+    Args:
+        batches: its rows.
+        shown: name of the file.
+        columns: that identify a person; others may hold anything.
+    """
+    wanted, before = {fold_name(name) for name in columns}, 0
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            for row in spaced(column)[:1] if fold_name(name) in wanted else ():
+                raise UsageError(
+                    f"key {before + row + 1} of {shown} has white space at an end of its {name}, "
+                    "and would match no row without it",
+                    next_step="take it away; if the rows have it, too, write the keys as Parquet, "
+                    "whose values are taken as they are",
+                )
+        before += batch.num_rows
+        yield batch
+
+
+def spaced(column: pa.Array) -> list[int]:
+    """Return the places of the texts of a column that begin or end with white space."""
+    if pa.types.is_dictionary(column.type):
+        places = set(spaced(column.dictionary))
+        marked = pa.array([at in places for at in range(len(column.dictionary))], pa.bool_())
+        found = pc.take(marked, column.indices)
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        found = pc.not_equal(pc.utf8_trim_whitespace(column), column)
+    else:
+        return []
+    where: list[int] = pc.indices_nonzero(pc.fill_null(found, False)).to_pylist()
+    return where
