@@ -267,4 +267,16 @@ ERASE = (
         caught_by=_RUN,
         unit=True,
     ),
+    Mutation(
+        name="white space at an end of a key in CSV is part of the key",
+        file="include/firnline/operations/erase/spaces.py",
+        old="            for row in spaced(column)[:1] if fold_name(name) in wanted else ():",
+        new="            for row in spaced(column)[:0] if fold_name(name) in wanted else ():",
+        breaks="The certificate of a person says erased, and their rows are there.",
+        caught_by=(
+            "tests/unit/operations/erase/test_key_files.py",
+            "tests/unit/operations/erasure/test_ask.py",
+        ),
+        unit=True,
+    ),
 )

@@ -283,7 +283,9 @@ def _csv(path: Path, shown: str, columns: Sequence[str]) -> Iterator[pa.RecordBa
         # Arrow's text about a line of CSV repeats the line, and keys are personal data.
         line = isinstance(error, pa.ArrowInvalid | UnicodeDecodeError)
         other = other_separator(path, shown) if line else None
-        why = (wrong_line(path) or "it has no line") if line else str(error).split("\n", 1)[0]
+        why = (
+            (wrong_line(path) or "it has no line of keys") if line else str(error).split("\n", 1)[0]
+        )
         raise other or _unreadable(shown, why) from error
 
 

@@ -1,0 +1,34 @@
+"""White space at an end of a key is found in every form in which a file of keys has texts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from firnline.errors import UsageError
+from firnline.operations.erase.spaces import spaced, without_spaces
+
+TEXTS = ["a", " a", None, "a ", "", "a b", "\na", "a\u2003"]
+PLACES = [1, 3, 6, 7]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+def test_it_is_found_at_both_ends_and_not_within(kind: pa.DataType) -> None:
+    assert spaced(pa.array(TEXTS, kind)) == PLACES
+    assert spaced(pa.array(TEXTS, kind).dictionary_encode()) == PLACES
+    assert spaced(pa.array(TEXTS, kind).slice(2)) == [1, 4, 5]
+
+
+def test_other_values_have_none() -> None:
+    for column in (pa.array([1, None]), pa.array([b" a"]), pa.array([None, None])):
+        assert spaced(column) == []
+
+
+def test_the_number_of_the_key_counts_over_all_batches() -> None:
+    batches = [
+        pa.RecordBatch.from_pydict({"K": texts, "note": [" "] * 2})
+        for texts in (["a", "b"], ["c", "d "])
+    ]
+    with pytest.raises(UsageError, match=r"key 4 of f\.csv has white space at an end of its K"):
+        list(without_spaces(batches, "f.csv", ["k"]))
+    assert len(list(without_spaces(batches, "f.csv", ["other"]))) == 2
