@@ -92,7 +92,8 @@ def wide_table(home: Path) -> str:
         for k in range(4 if n % 2 else 1)
     ]
     content = LogContent(t=t, schema={"k": "BIGINT"}, markers=markers)
-    table.store.put_new(table.paths.append_log(t, "test-1"), codec.encode(content))
+    key = table.paths.append_log(t, f"test-{SystemIds().uuid7(t)}")
+    table.store.put_new(key, codec.encode(content))
     return wide
 
 
@@ -211,6 +212,15 @@ def test_ten_thousand_partitions_are_a_map_and_each_says_what_waits(
     expect(cells.nth(1)).to_have_text("4")
     page.get_by_role("listbox", name="Partitions").press("End")
     expect(cells.nth(PARTITIONS - 1)).to_be_in_viewport()
+
+
+def test_appends_that_no_transaction_has_taken_in_yet_are_told_by_their_writer(
+    browser: Browser, single: Server
+) -> None:
+    page = table_page(browser, single, "wide", "root")
+    expect(page.get_by_test_id("not-taken-in")).to_have_text(
+        "In none of them yet: test: 1 append, 250,000 rows"
+    )
 
 
 def test_the_tables_lead_to_their_pages_with_dags_of_their_own_or_without(

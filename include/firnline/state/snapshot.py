@@ -56,6 +56,7 @@ from firnline.log.schema_lines import (
     standing,
     times_of,
 )
+from firnline.log.taken_in import TakenIn, taken_in
 from firnline.log.union import Past, combine, first_folded, is_live, union_parts
 from firnline.next_steps import UPGRADE_OR_RESTORE
 from firnline.paths import LogName, TablePaths
@@ -281,6 +282,11 @@ class Snapshot(StateColumns):
     def log(self) -> LogRead:
         """The log files of this state, without the checkpoint."""
         return LogRead(self.listing, self.contents)
+
+    @property
+    def not_taken_in(self) -> tuple[TakenIn, ...]:
+        """Appends that no transaction has taken in yet, as the next one will state them."""
+        return taken_in((self.listing[key].name, self.contents[key]) for key in standing(self.log))
 
     @cached_property
     def skipped(self) -> frozenset[str]:

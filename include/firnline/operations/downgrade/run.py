@@ -19,7 +19,6 @@ from firnline.errors import (
 from firnline.log import chain
 from firnline.log.imports import last_listed, records_of
 from firnline.log.reader import time_after
-from firnline.log.taken_in import taken_in
 from firnline.log.txn_file import Counts, TxnHeader
 from firnline.operations.downgrade.plan import DowngradePlan, plan_downgrade, v1_log
 from firnline.operations.import_files.taken import write_visible
@@ -33,7 +32,6 @@ from firnline.properties import record as birth
 from firnline.properties.record import Properties
 from firnline.state.birth import read_birth
 from firnline.state.health import Transactions
-from firnline.state.snapshot import standing
 from firnline.store.create import overwrite
 from firnline.table import Table
 from firnline.units import counted
@@ -184,10 +182,7 @@ class _Run:
                 logs_folded=len(content.tombstones),
             ),
             properties=base.properties,
-            appends=taken_in(
-                (snapshot.listing[key].name, snapshot.contents[key])
-                for key in standing(snapshot.log)
-            ),
+            appends=snapshot.not_taken_in,
         )
         last = last_listed(records_of(snapshot.other))
         if last is not None:

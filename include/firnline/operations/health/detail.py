@@ -14,6 +14,7 @@ import msgspec
 
 from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures
+from firnline.log.taken_in import TakenIn
 from firnline.log.txn_file import TxnHeader
 from firnline.operations.erase.certificate import OP as ERASE
 from firnline.operations.health.held import holds_of
@@ -62,6 +63,7 @@ def detail_of(reading: Reading) -> dict[str, Any]:
             _transaction(header, undoings.get(header.seq), _shown_partitions(header, columns))
             for header in reading.headers[:TRANSACTIONS]
         ],
+        "not_taken_in": _appends(snapshot.not_taken_in),
         "savings": savings(reading.headers, gone).to_json(),
         "money": _money(reading, gone),
         "schema": dict(snapshot.schema),
@@ -159,13 +161,15 @@ def _transaction(
         "why": header.why,
         "run": msgspec.to_builtins(header.run),
         "counts": msgspec.to_builtins(header.counts),
-        "appends": [
-            {**msgspec.structs.asdict(each), "words": each.in_words()} for each in header.appends
-        ],
+        "appends": _appends(header.appends),
         "partitions": partitions,
         "partition_count": len(header.partitions),
         "undone": None if undoing is None else asdict(undoing),
     }
+
+
+def _appends(found: Sequence[TakenIn]) -> list[dict[str, Any]]:
+    return [{**msgspec.structs.asdict(each), "words": each.in_words()} for each in found]
 
 
 def _summary(plan: Plan | FirnlineError | None) -> dict[str, Any] | None:

@@ -43,8 +43,11 @@ def test_transactions_say_whose_appends_they_took_in() -> None:
     append(world, 6, by=Appender(world.table, writer="billing"))
     drop(world, "day=0")
     drop(world, "day=1")
-    last, first = detail(world)["transactions"]
+    append(world, 12, by=Appender(world.table, writer="web"))
+    found = detail(world)
+    last, first = found["transactions"]
     assert last["appends"] == []
+    assert [each["words"] for each in found["not_taken_in"]] == ["web: 1 append, 6 rows"]
     assert [each["words"] for each in first["appends"]] == [
         "billing: 1 append, 6 rows",
         "not stated: 1 append, 6 rows",

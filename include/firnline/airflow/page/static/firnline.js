@@ -658,11 +658,14 @@ const named = (partitions, count) => {
   return count > 2 ? `${shown} and ${number(count - 2)} more` : shown;
 };
 
-/** Whose appends a transaction took in. */
-const tookIn = (appends) => {
+/** Whose appends there are, cut to the first two. */
+const whoseAppends = (appends) => {
   const shown = appends.slice(0, 2).map(({ words }) => words).join("; ");
-  return `took in ${shown}${appends.length > 2 ? `; and ${number(appends.length - 2)} more` : ""}`;
+  return `${shown}${appends.length > 2 ? `; and ${number(appends.length - 2)} more` : ""}`;
 };
+
+/** Whose appends a transaction took in, or none has taken in yet, all of them as the title. */
+const Appends = ({ said, appends, testid }) => appends.length > 0 && h(ui.Text, { fontSize: "xs", color: "fg.muted", title: appends.map(({ words }) => words).join("\n"), "data-testid": testid }, `${said} ${whoseAppends(appends)}`);
 
 const change = (before, after, show) => (before === after ? show(before ?? 0) : `${show(before ?? 0)} → ${show(after ?? 0)}`);
 
@@ -679,12 +682,14 @@ function Transactions({ detail, table, operations, now }) {
   const isNamed = (run) => namedRun !== null && run.run_id === namedRun && run.dag_id === namedDag;
   const made = detail.transactions.filter(({ run }) => isNamed(run)).map(({ seq }) => seq);
   const show = useCallback((element) => element?.scrollIntoView({ block: "center" }), [namedRun]);
-  if (!detail.transactions.length) return h(Section, { title: "Transactions" }, h(ui.Text, { color: "fg.muted" }, "There is none yet."));
+  const left = h(Appends, { said: "In none of them yet:", appends: detail.not_taken_in, testid: "not-taken-in" });
+  if (!detail.transactions.length) return h(Section, { title: "Transactions" }, h(ui.Text, { color: "fg.muted" }, "There is none yet."), left);
   const titles = ["", "When", "What", "By", "Parts", "Rows", "Size", ""];
   return h(Section, { title: "Transactions", note: `the newest ${detail.transactions.length}` },
     namedRun !== null && h(ui.Text, { mb: 2, "data-testid": "named" }, "Run ", h(Link, { to: runPath(namedDag, namedRun) }, `${namedRun} of ${namedDag}`),
       made.length ? ` made ${made.length === 1 ? "transaction" : "transactions"} ${listed(made.toReversed())}.` : " made none of them."),
     to !== null && h(Restore, { key: to, table, to, close: () => setTo(null) }),
+    left,
     h(ui.Box, { maxH: "96", overflow: "auto" }, h(ui.Table.Root, { size: "sm", stickyHeader: true },
       h(ui.Table.Header, null, h(ui.Table.Row, null, titles.map((title, key) => h(ui.Table.ColumnHeader, { key }, title)))),
       h(ui.Table.Body, null, detail.transactions.map(({ seq, t, op, why, run, counts, appends, undone, partitions, partition_count: changed }) => h(ui.Table.Row, { key: seq, "data-testid": "transaction", "aria-current": isNamed(run) ? "true" : undefined, ref: seq === made[0] ? show : undefined, css: isNamed(run) ? { "& td": { bg: "blue.subtle" } } : undefined },
@@ -693,7 +698,7 @@ function Transactions({ detail, table, operations, now }) {
         h(ui.Table.Cell, null,
           h(ui.Text, { as: "span", textDecoration: undone && !undone.partly ? "line-through" : "none" }, op), undone && h(Undone, { undone }),
           h(ui.Text, { fontSize: "xs", color: "fg.muted", title: partitions.join("\n") }, [why, named(partitions, changed)].filter(Boolean).join("; ")),
-          appends.length > 0 && h(ui.Text, { fontSize: "xs", color: "fg.muted", title: appends.map(({ words }) => words).join("\n"), "data-testid": "took-in" }, tookIn(appends))),
+          h(Appends, { said: "took in", appends, testid: "took-in" })),
         h(ui.Table.Cell, null, run.dag_id ? h(Link, { to: `/dags/${run.dag_id}/runs/${encodeURIComponent(run.run_id)}` }, run.dag_id.split("__")[0]) : (run.user || run.host || run.run_id || "?"),
           h(ui.Text, { fontSize: "xs", color: "fg.muted" }, [run.dag_id && run.user, run.approved_by && `approved by ${run.approved_by}`].filter(Boolean).join(", "))),
         h(ui.Table.Cell, { whiteSpace: "nowrap" }, change(counts.parts_in, counts.parts_out, number)),
