@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from firnline.appends.append import Appender
 from firnline.commit.base import take_base
@@ -43,18 +43,21 @@ def lose_the_log(world: World, oracle: Oracle) -> frozenset[str]:
 _QUESTIONS = 3
 
 
-def clear_the_place(world: World, oracle: Oracle) -> None:
+def clear_the_place(world: World, oracle: Oracle, under_way: Collection[str]) -> None:
     """Delete the remains of dead appends before the table exists.
 
     They look like the remains of a table whose log was lost, which all operations refuse. Whoever
-    deletes them has made sure that their append does not sleep.
+    deletes them has made sure that their append is over, by ``under_way``, the names of actors, and
+    that its log file is not in flight.
     """
     if oracle.landed or world.asleep:
         return
     old = world.now - LEAST_ORPHAN_MS + _SKEW
     begun = {k: dated.begun_by(k, item.at, world.now) for k, item in world.objects.items()}
     for key in [k for k, at in begun.items() if at < old]:
-        if key.startswith(world.paths.data_dir):
+        alive = world.uploaded.get(key) in under_way
+        in_flight = any(key.encode() in put.data for put in world.late)
+        if key.startswith(world.paths.data_dir) and not (alive or in_flight):
             world.remove(key)
 
 

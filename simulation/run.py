@@ -238,6 +238,10 @@ class _Cast:
         self.actors.append((actor, greenlet.greenlet(play)))
         return actor
 
+    def under_way(self) -> frozenset[str]:
+        """Return the names of the actors that have not ended."""
+        return frozenset(actor.name for actor, _ in self.actors)
+
     def awake(self) -> list[tuple[Actor, greenlet.greenlet]]:
         """Return the actors that are not paused."""
         step = self.world.step
@@ -351,7 +355,7 @@ def _play(world: World, oracle: Oracle) -> None:
         for world.step in steps:
             _pass_time(world)
             world.land_late_puts()
-            clear_the_place(world, oracle)
+            clear_the_place(world, oracle, cast.under_way())
             cast.enter()
             cast.act()
             audience.act()

@@ -109,6 +109,7 @@ class SimStore:
         if self._fails():
             raise self._unavailable(what)
         self.actor.world.put(key, data)
+        self.actor.world.uploaded[key] = self.actor.name
         self.actor.answered(what)
 
     def copy(self, source: str, key: str) -> None:

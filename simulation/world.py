@@ -120,6 +120,8 @@ class World:
     """The catalog of its Iceberg mirror (``simulation.catalog.Lake``), if it has one."""
     calm: bool = False
     """True if no more faults are injected."""
+    uploaded: dict[str, str] = field(default_factory=dict)
+    """Part -> actor that has stored it."""
     listed: dict[str, int] = field(default_factory=dict)
     """Actor -> step in which it last began to list the log."""
     looked: dict[bytes, int] = field(default_factory=dict)
