@@ -11,14 +11,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from firnline.clock import Clock
+from firnline.clock import Clock, SystemClock
 from firnline.errors import FirnlineError, ObjectNotFoundError, PartGoneError, ScratchFullError
-from firnline.ids import Ids
+from firnline.ids import Ids, SystemIds
 from firnline.kernel.faults import disk_full, scratch_full
 from firnline.kernel.task import KernelInput, KernelTask
 from firnline.store.base import Store
@@ -160,6 +161,23 @@ def _named(key: str) -> Iterator[None]:
         raise InputError(key, error) from error
 
 
+def default_parent() -> Path:
+    """Return the folder for scratch folders where nobody names one: below the system's."""
+    return Path(tempfile.gettempdir()) / "firnline"
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """Yield an empty folder of this process below ``default_parent``; it is deleted at the end.
+
+    What killed processes have left there is deleted first. Raises as ``scratch_folder``.
+    """
+    folder = new_folder(default_parent(), SystemIds(), SystemClock())
+    remove_abandoned(folder.parent)
+    with scratch_folder(folder):
+        yield folder
+
+
 def new_folder(parent: Path, ids: Ids, clock: Clock) -> Path:
     """Return the path of a folder under ``parent`` that nobody else has; it is not made yet."""
     return parent / f"{_PREFIX}{ids.uuid7(clock.now_ms())}"
@@ -179,7 +197,7 @@ def scratch_folder(folder: Path) -> Iterator[None]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         lock = _take(lock_path)
-        folder.mkdir()
+        folder.mkdir(mode=0o700)  # the rows and keys of a table, on a disk of many users
     except OSError as error:
         raise scratch_full(parent, error) or ScratchFullError(
             f"the scratch folder {parent} cannot be used: {error.strerror}",

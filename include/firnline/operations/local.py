@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,10 @@ def local_engine(table: Table, scratch: Path | None = None) -> Engine:
         scratch: local folder; None: below the system's.
     """
     from firnline.kernel.local import LocalEngine
+    from firnline.kernel.staging import default_parent
 
     root, access, clock = table.settings.root, table.access, table.clock
-    cores, folder = os.cpu_count() or 1, scratch or Path(tempfile.gettempdir()) / "firnline"
+    cores, folder = os.cpu_count() or 1, scratch or default_parent()
     return LocalEngine(
         open_store=lambda: open_store(root, access, clock=clock),
         scratch=folder,

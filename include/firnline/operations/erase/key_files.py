@@ -9,7 +9,6 @@ measured while repeated values are still stored once.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -21,6 +20,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
+from firnline.kernel.staging import own_folder
 from firnline.operations.asked import AskedKeys
 from firnline.operations.erase.csv_lines import wrong_line
 from firnline.operations.erase.keys import (
@@ -64,8 +64,8 @@ def read_keys(table: Table, columns: Sequence[str], schema: Mapping[str, str], f
             has not the columns, or holds more than an erase takes.
     """
     refuse_other_endings(file)
-    with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
-        path = _local(table, file, Path(folder))
+    with own_folder() as folder:
+        path = _local(table, file, folder)
         require_file(path, file)
         batches = batches_of(path, file, columns)
         checked = batches if is_parquet(path) else without_spaces(batches, file, columns)
@@ -97,8 +97,8 @@ def read_asked(
     Raises:
         UsageError: as ``read_keys``; NoKeyError if no row is left.
     """
-    with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
-        files = [(_fetched(table, each, Path(folder)), f"request {each.id}") for each in asked]
+    with own_folder() as folder:
+        files = [(_fetched(table, each, folder), f"request {each.id}") for each in asked]
         where = files[0][1] if len(files) == 1 else f"{len(files)} requests together"
         return _partial_keys(columns, schema, files, where)
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from uuid import UUID
 
 import msgspec
@@ -19,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firnline.errors import UsageError
+from firnline.kernel.staging import own_folder
 from firnline.kernel.task import KeyFile
 from firnline.operations.delete.plan import KeyColumn, comparison
 from firnline.parquet.arrow_versions import refuse_changed
@@ -103,8 +102,8 @@ class KeySet:
         ]
         rows = pa.table(dict(zip(self.columns, columns, strict=True)))
         refuse_changed(rows.schema)
-        with tempfile.TemporaryDirectory(prefix="firnline-keys-") as folder:
-            path = Path(folder) / "keys.parquet"
+        with own_folder() as folder:
+            path = folder / "keys.parquet"
             pq.write_table(rows, path, compression="zstd")
             table.store.put_file(key, path)
             return KeyFile(key=key, bytes=path.stat().st_size, columns=self.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import tempfile
 import tracemalloc
 from decimal import Decimal
 from pathlib import Path
@@ -185,3 +186,25 @@ def test_a_text_of_parquet_is_taken_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "k.parquet"
     pq.write_table(pa.table({"s": ["a ", "b"]}), path)
     assert read_keys(make_world().table, ["s"], SCHEMA, str(path)).keys == (("a ",), ("b",))
+
+
+def test_keys_from_the_bucket_are_on_disk_for_their_owner_alone_and_not_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    world, seen = make_world(), list[int]()
+    world.store.put_new("keys.csv", b"i\n1\n")
+    fetch = world.store.get_file
+
+    def get_file(key: str, path: Path) -> object:
+        seen.append(path.parent.stat().st_mode & 0o777)
+        return fetch(key, path)
+
+    monkeypatch.setattr(world.store, "get_file", get_file)
+    abandoned = tmp_path / "firnline" / "firnline-of-a-killed-process"
+    abandoned.mkdir(parents=True)
+    (abandoned / "keys.csv").write_text("i\n4711\n")
+    abandoned.with_name(f"{abandoned.name}.lock").touch()
+    assert read_keys(world.table, ["i"], SCHEMA, "memory://bucket/keys.csv").keys == ((1,),)
+    assert seen == [0o700]
+    assert list((tmp_path / "firnline").iterdir()) == []
