@@ -62,6 +62,8 @@ def combine(a: Marker, b: Marker) -> Marker:
     """
     if a == b:
         return a
+    if (dead := _dead_one(a, b)) is not None:
+        return dead
     if a.b != b.b or (None not in (a.n, b.n) and a.n != b.n):
         raise LogCorruptError(
             f"two log files disagree on the size of part {a.p}: {a.b} and {b.b} bytes, "
@@ -86,6 +88,14 @@ def combine(a: Marker, b: Marker) -> Marker:
     )
     extra = {**a.unknown(), **b.unknown()}
     return with_unknown(merged, extra) if extra else merged
+
+
+def _dead_one(a: Marker, b: Marker) -> Marker | None:
+    """Return the dead one of two markers that differ in nothing but a tombstone, as most do."""
+    alive, dead = (a, b) if a.tmb is None else (b, a)
+    if alive.tmb is not None or dead.tmb is None:
+        return None
+    return dead if msgspec.structs.replace(alive, tmb=dead.tmb) == dead else None
 
 
 def _stats(a: msgspec.Raw, b: msgspec.Raw) -> msgspec.Raw:

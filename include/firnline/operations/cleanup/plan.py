@@ -12,8 +12,11 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any
 
+import msgspec
+
 from firnline.errors import InvariantError
 from firnline.log import dated
+from firnline.log.records import LogContent
 from firnline.log.schema_lines import folded_by_ours
 from firnline.mirror.retention import Readers
 from firnline.operations.cleanup.logs import deletable
@@ -42,9 +45,8 @@ _HELD = "hold something that no other log file carries"
 _LATE = "landed too late and count for nobody: older versions may still read them"
 
 
-@dataclass(frozen=True, slots=True)
-class Doomed:
-    """An object to delete."""
+class Doomed(msgspec.Struct, frozen=True, gc=False):
+    """An object to delete; there may be a million of them."""
 
     key: str
     bytes: int
@@ -125,8 +127,7 @@ class CleanupPlan(ShownFigures):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Dead:
+class _Dead(msgspec.Struct, frozen=True, gc=False):
     """A tombstoned object."""
 
     key: str
@@ -249,17 +250,23 @@ def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
         p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
     }
     seen: dict[str, int] = {}
-    for key, content in snapshot.contents.items():
+    first = seen.setdefault
+    for key, content in _oldest_first(snapshot):
         modified = snapshot.listing[key].modified_ms
         for marker in content.markers:
-            if marker.tmb is not None and marker.p in dead:
-                seen[marker.p] = min(modified, seen.get(marker.p, modified))
+            if marker.tmb is not None:
+                first(marker.p, modified)
     dead_parts: list[_Dead] = []
     for p, m in dead.items():
         if m.tmb is not None:
             since = dated.since(m.tmb, seen[p], now_ms)
             dead_parts.append(_Dead(p, m.b, m.tmb, since, since + grace))
     return _in_order(dead_parts)
+
+
+def _oldest_first(snapshot: Snapshot) -> list[tuple[str, LogContent]]:
+    """Return the log files in the order in which they became visible."""
+    return sorted(snapshot.contents.items(), key=lambda one: snapshot.listing[one[0]].modified_ms)
 
 
 def _logs(
@@ -283,10 +290,10 @@ def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool
     """Return log files that others carry, oldest tombstone first."""
     early = stating_old_types(snapshot) if old_types else frozenset[str]()
     seen: dict[str, int] = {}
-    for key, content in snapshot.contents.items():
+    for key, content in _oldest_first(snapshot):
         modified = snapshot.listing[key].modified_ms
         for tombstone in content.tombstones:
-            seen[tombstone.p] = min(modified, seen.get(tombstone.p, modified))
+            seen.setdefault(tombstone.p, modified)
     folded_logs: list[_Dead] = []
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
