@@ -99,7 +99,11 @@ a process of its own, one thread.
         "Tombstone clean-up",
         """
 100,000 dead parts of 1,000 bytes; firnline reads the log, probes the store, deletes and commits,
-its rate unbounded; delta-rs vacuums as many files. From the start of the call.
+its rate unbounded; delta-rs vacuums as many files. From the start of the call. On S3 the deletes
+alone take as long as all of delta-rs, whatever their number at once: the server is the limit. What
+firnline does besides (log, plan, commit, checkpoint: 1.2 s on one core) comes before and after
+them, since nothing may be deleted before all of it is known to be dead, and nothing forgotten
+before it is gone. With the rate that a run has unless it is set, 3,000 a second, both are small.
 """,
     ),
     "drop": (
