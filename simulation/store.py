@@ -97,9 +97,9 @@ class SimStore:
         # The client repeated it, or two puts were in flight.
         raise ObjectExistsError(f"{key} exists", next_step="read it back")
 
-    def put_file(self, key: str, path: Path) -> None:
+    def put_file(self, key: str, file: Path | bytes) -> None:
         """Store a file under a new key."""
-        self.put_data(key, path.read_bytes())
+        self.put_data(key, file if isinstance(file, bytes) else file.read_bytes())
 
     def put_data(self, key: str, data: bytes) -> None:
         """Store bytes under a new key."""

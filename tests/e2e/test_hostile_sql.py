@@ -75,7 +75,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         patch.setenv("FIRNLINE_CANARY", SECRET)
         yield Attacked(filled({}), folder)
     assert {path.name for path in folder.iterdir()} == files | {"scratch"}
-    assert not list((folder / "scratch").iterdir())
+    assert not list((folder / "scratch").glob("*"))
 
 
 def filled(settings: dict[str, Any]) -> World:

@@ -69,7 +69,7 @@ class Group:
 
     def run(self, task: KernelTask) -> KernelResult:
         result = merge_group(task, self.store, self.scratch, SystemIds(), SystemClock())
-        assert not list(self.scratch.iterdir()), "a kernel leaves nothing behind"
+        assert not list(self.scratch.glob("*")), "a kernel leaves nothing behind"
         return result
 
     def merge(self, *tables: pa.Table, **changed: Any) -> tuple[KernelResult, pa.Table]:

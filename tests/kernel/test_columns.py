@@ -90,7 +90,7 @@ def run(group: Group, task: KernelTask, idle: int = 0) -> KernelResult:
         result = merge_in(place, task, group.store, never)
     finally:
         place.close()
-    assert not list(group.scratch.iterdir()), "a kernel leaves nothing behind"
+    assert not list(group.scratch.glob("*")), "a kernel leaves nothing behind"
     assert cores.idle == idle, "what was borrowed is given back"
     return result
 
@@ -448,7 +448,7 @@ def test_a_group_that_is_told_to_stop_ends_within_a_file(group: Group) -> None:
     place.close()
     assert result.error is not None
     assert "was stopped" in result.error
-    assert not list(group.scratch.iterdir())
+    assert not list(group.scratch.glob("*"))
 
 
 def test_a_disk_that_is_full_is_named(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:

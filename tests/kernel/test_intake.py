@@ -98,7 +98,7 @@ class Staged:
         found = merge_group(
             sent, store or self.store, self.scratch, SystemIds(), SystemClock(), should_stop
         )
-        assert not list(self.scratch.iterdir()), "a kernel leaves nothing behind"
+        assert not list(self.scratch.glob("*")), "a kernel leaves nothing behind"
         return found
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -253,6 +254,16 @@ def test_each_input_is_read_once_and_the_output_written_once(group: Group) -> No
     assert result.error is None
     assert (result.requests["get"], result.requests["put"]) == (3, 1)
     assert (result.rows_in, result.parts[0].rows) == (5, 5)
+
+
+def test_a_small_group_touches_no_disk_once_the_form_of_its_columns_is_known(group: Group) -> None:
+    assert group.run(small(group, rows(3, 1), rows(2), sort=("id",))).error is None
+    shutil.rmtree(group.scratch, ignore_errors=True)
+    group.scratch.parent.mkdir(parents=True, exist_ok=True)
+    group.scratch.touch()  # where no folder can be made
+    result = group.run(small(group, rows(9), rows(8), sort=("id",)))
+    assert result.error is None
+    assert group.read(result)["id"].to_pylist() == [8, 9]
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_nothing_is_on_disk_between_groups(place: Workplace) -> None:
     for _ in range(2):
         with place.folder() as folder, place.database(MEMORY, 1) as connection:
             connection.execute(f"COPY (SELECT 1) TO '{folder}/rows.parquet'")
-        assert not list(place.scratch.iterdir())
+        assert not list(place.scratch.glob("*"))
 
 
 def test_a_local_engine_opens_a_database_for_each_of_its_threads(

@@ -146,4 +146,4 @@ def test_an_error_of_a_task_is_that_of_the_read(spark: SparkSession, tmp_path: P
     wanted = Wanted(keys=(), samples=0, memory=2**26, threads=1)
     with pytest.raises(PartGoneError, match=r"part t/_data/no-such.parquet has no object any more"):
         list(engine.comparison()([Piece("", task, task)], wanted))
-    assert not list((tmp_path / "scratch").iterdir()), "nothing is left on the executors' disks"
+    assert not list((tmp_path / "scratch").glob("*")), "nothing is left on the executors' disks"

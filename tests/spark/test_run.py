@@ -37,7 +37,7 @@ def test_every_group_becomes_one_sorted_part(spark: SparkSession, parts: Parts) 
     assert all(parts.values(results[n]) == sorted([n, 9, 5, 7]) for n in results)
     assert {r.parts[0].key for r in results.values()} == parts.outputs()
     assert all((r.requests["get"], r.requests["put"]) == (3, 1) for r in results.values())
-    assert not list(parts.scratch.iterdir())
+    assert not list(parts.scratch.glob("*"))
 
 
 def sized(parts: Parts, group: int, keys: list[str], each: int) -> KernelTask:

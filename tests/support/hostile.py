@@ -95,9 +95,9 @@ class RecordingStore(MemoryStore):
         self.written.append(key)
         super().put_new(key, data)
 
-    def put_file(self, key: str, path: Path) -> None:
+    def put_file(self, key: str, file: Path | bytes) -> None:
         self.written.append(key)
-        super().put_file(key, path)
+        super().put_file(key, file)
 
     def copy(self, source: str, key: str) -> None:
         self.read.append(source)

@@ -81,7 +81,7 @@ class NoRows(ObjectClient):
     def get_file(self, key: str, path: Path) -> Any:
         raise AssertionError(f"the driver reads {key}")
 
-    def put_file(self, key: str, path: Path) -> Any:
+    def put_file(self, key: str, file: Path | bytes) -> Any:
         raise AssertionError(f"the driver writes {key}")
 
 

@@ -45,8 +45,8 @@ class Dated(FaultyStore):
         super().put_new(key, data)
         self._date(key)
 
-    def put_file(self, key: str, path: Path) -> None:
-        super().put_file(key, path)
+    def put_file(self, key: str, file: Path | bytes) -> None:
+        super().put_file(key, file)
         self._date(key)
 
     def _date(self, key: str) -> None:

@@ -82,9 +82,9 @@ class MemoryStore:
             raise ObjectExistsError(f"{key} exists", next_step="read it back")
         self._write(key, data)
 
-    def put_file(self, key: str, path: Path) -> None:
+    def put_file(self, key: str, file: Path | bytes) -> None:
         self._counters.put += 1
-        self._write(key, path.read_bytes())
+        self._write(key, file if isinstance(file, bytes) else file.read_bytes())
 
     def copy(self, source: str, key: str) -> None:
         self._counters.put += 1
@@ -243,8 +243,8 @@ class FaultyStore:
     def put_new(self, key: str, data: bytes) -> None:
         self._call(f"put {key}", lambda: self.inner.put_new(key, data), put=True)
 
-    def put_file(self, key: str, path: Path) -> None:
-        self._call(f"put {key}", lambda: self.inner.put_file(key, path), put=True)
+    def put_file(self, key: str, file: Path | bytes) -> None:
+        self._call(f"put {key}", lambda: self.inner.put_file(key, file), put=True)
 
     def copy(self, source: str, key: str) -> None:
         self._call(f"put {key}", lambda: self.inner.copy(source, key), put=True)

@@ -66,14 +66,14 @@ def _hash(*columns: pa.ChunkedArray) -> pa.Array:
 
 
 def buckets_in(
-    path: Path, wanted: Sequence[Bucket], columns: Sequence[tuple[str, str]], known: Hashes
+    file: Path | bytes, wanted: Sequence[Bucket], columns: Sequence[tuple[str, str]], known: Hashes
 ) -> Hashes:
     """Return the buckets that the rows of an output are in: a range for each one wanted.
 
     Reads the columns that are hashed, and nothing else. A column that has no hash is left out.
 
     Args:
-        path: the output.
+        file: the output, or where it lies.
         wanted: columns and numbers of buckets.
         columns: (name, SQL type) of the output.
         known: ranges that hold for the output; what they are about is not read again.
@@ -84,9 +84,10 @@ def buckets_in(
         form = form_of_sql(kinds.get(each.column, ""))
         if form is None or ((each.column,), (form,), each.count) in stated:
             continue
-        with pq.ParquetFile(path) as file:
-            if form_of(file.schema_arrow.field(each.column).type) == form:
-                rows = file.iter_batches(_BATCH_ROWS, columns=[each.column])
+        source = pa.BufferReader(file) if isinstance(file, bytes) else file
+        with pq.ParquetFile(source) as output:
+            if form_of(output.schema_arrow.field(each.column).type) == form:
+                rows = output.iter_batches(_BATCH_ROWS, columns=[each.column])
                 ranges.append(range_of(rows, (each.column,), (form,), each.count))
     return tuple(ranges)
 

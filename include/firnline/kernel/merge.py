@@ -85,7 +85,7 @@ def merge_in(
     place: Workplace, task: KernelTask, store: Store, stopped: Callable[[], bool]
 ) -> KernelResult:
     """Do the same in a place that is kept for further tasks; see ``merge_group``."""
-    work: _Work = _Merge if task.intake is None else TakeIn
+    work: _Work = _Merge if task.intake is None else _taken_in
     return _result_of(work, task, store, place, stopped)
 
 
@@ -100,7 +100,14 @@ def try_group(
         return _result_of(_Trial, task, store, place, never)
 
 
-_Work = Callable[[KernelTask, Store, Workplace, Path, Callable[[], bool]], "_Merge | TakeIn"]
+_Folder = Callable[[], Path]
+_Work = Callable[[KernelTask, Store, Workplace, _Folder, Callable[[], bool]], "_Merge | TakeIn"]
+
+
+def _taken_in(
+    task: KernelTask, store: Store, place: Workplace, folder: _Folder, stopped: Callable[[], bool]
+) -> TakeIn:
+    return TakeIn(task, store, place, folder(), stopped)
 
 
 def _result_of(
@@ -109,7 +116,7 @@ def _result_of(
     clock = place.clock
     began, before = clock.elapsed_ms(), store.counters.as_dict()
     try:
-        with place.folder() as folder:
+        with place.on_demand() as folder:
             result = work(task, store, place, folder, stopped).run()
     except InputError as error:
         result = _failed(task, error.error, error.key)
@@ -129,8 +136,14 @@ class _Merge:
     task: KernelTask
     store: Store
     place: Workplace
-    folder: Path
+    at: _Folder
+    """Makes the scratch folder: a small group in memory needs none."""
     stopped: Callable[[], bool]
+
+    @property
+    def folder(self) -> Path:
+        """The scratch folder of this group."""
+        return self.at()
 
     def run(self) -> KernelResult:
         _check_task(self.task)
@@ -145,20 +158,18 @@ class _Merge:
 
     def _in_memory(self, held: Sequence[bytes]) -> Produced | None:
         """Merge a small group without a database; None if it needs one."""
-        path, pairs = self.folder / "output0.parquet", self.task.metadata
-        try:
-            return SmallGroup(self.task, held, path, pairs, self._like, self._stop_if_asked).merge()
-        except OSError as error:
-            raise scratch_full(self.folder.parent, error) or error from error
+        metadata = self.task.metadata
+        return SmallGroup(self.task, held, metadata, self._like, self._stop_if_asked).merge()
 
     def _like(self) -> Footer:
         """Return the footer of a file that DuckDB writes for these columns, without rows."""
         task = self.task
 
         def made() -> Footer:
+            folder = self.folder
             with self.place.database(task.memory, task.threads) as connection:
-                types = stored_types(connection, task.columns, self.folder)
-                return like(task, connection, self.folder, dict(types.values()))
+                types = stored_types(connection, task.columns, folder)
+                return like(task, connection, folder, dict(types.values()))
 
         return FORMS.get(task.columns, made)
 
@@ -201,7 +212,7 @@ class _Merge:
     def _upload(self, output: Written) -> WrittenPart:
         self._stop_if_asked()
         part = self._named(output)
-        self.store.put_file(part.key, output.path)
+        self.store.put_file(part.key, output.file)
         return part
 
     def _named(self, output: Written) -> WrittenPart:

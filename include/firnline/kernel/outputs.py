@@ -55,9 +55,10 @@ FORMS: Once[tuple[tuple[str, str], ...], Footer] = Once()
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A finished output on local disk."""
+    """A finished output."""
 
-    path: Path
+    file: Path | bytes
+    """Where it lies on local disk; or all of it."""
     bytes: int
     rows: int
     """From its own footer, not from the number of rows to write."""
@@ -504,12 +505,12 @@ class Producer:
 # ruff: noqa: S608 -- every name and path is quoted; DuckDB is confined to this task's folder
 
 
-def hashes_of(task: KernelTask, path: Path, own: Hashes = ()) -> Hashes:
+def hashes_of(task: KernelTask, file: Path | bytes, own: Hashes = ()) -> Hashes:
     """Return the hash ranges of an output: of its inputs and rows, and buckets neither states.
 
     Args:
         task: the group.
-        path: the output.
+        file: the output.
         own: what is known of its rows.
     """
     of_inputs = () if task.query is not None else task.hashes
@@ -518,7 +519,7 @@ def hashes_of(task: KernelTask, path: Path, own: Hashes = ()) -> Hashes:
         # It needs numpy, which executors have only where they split.
         from firnline.kernel.hashes import buckets_in
 
-        counted = buckets_in(path, task.buckets, task.columns, of_inputs)
+        counted = buckets_in(file, task.buckets, task.columns, of_inputs)
     ranges = {each.about: each for each in (*of_inputs, *counted, *own)}
     return tuple(ranges[about] for about in sorted(ranges))
 

@@ -49,6 +49,8 @@ _ROWS = 65_536
 """Rows of all inputs at most: above, DuckDB is as quick."""
 _CODED_BYTES = 2**16
 """Bytes of a column of texts from which it is decoded only once its size in memory is known."""
+_NAME = Path("output0.parquet")
+"""Of what is no file, for errors."""
 _INEXACT = frozenset({"DOUBLE", "FLOAT"})
 """Types with NaN, which Arrow sorts behind all numbers in either direction."""
 
@@ -91,7 +93,6 @@ class SmallGroup:
     Args:
         task: the group; ``is_small``.
         inputs: the bytes of its inputs, in their order.
-        path: new local file for the output.
         metadata: key-value pairs of its footer.
         like: returns the footer of a file that DuckDB has written for this task.
         stop_if_asked: raises if the task was told to stop.
@@ -99,28 +100,24 @@ class SmallGroup:
 
     task: KernelTask
     inputs: Sequence[bytes]
-    path: Path
     metadata: Mapping[str, str]
     like: Callable[[], Footer]
     stop_if_asked: Callable[[], None]
 
     def merge(self) -> Produced | None:
-        """Write the output; return None, and leave no file, if DuckDB has to merge the group.
+        """Return the output, in memory; None if DuckDB has to merge the group.
 
         The rows are proven as in ``kernel.proof``: the digest of those that were read, or that the
         markers state, has to be that of the output, read back.
-
-        Raises OSError: the disk.
         """
         try:
             rows = self._read()
             self.stop_if_asked()
-            output, data = self._made(self._sorted(rows))
+            output = self._made(self._sorted(rows))
         except (NotHereError, PartUnreadableError, *UNREADABLE):
             return None
         self.stop_if_asked()
-        self.path.write_bytes(data)
-        output = replace(output, hashes=hashes_of(self.task, self.path))
+        output = replace(output, hashes=hashes_of(self.task, output.file))
         return Produced(rows.num_rows, 0, 0, 0, (output,), {})
 
     def _read(self) -> pa.Table:
@@ -150,9 +147,9 @@ class SmallGroup:
         ]
         return rows.take(pc.sort_indices(rows, sort_keys=keys))  # nulls at the end
 
-    def _made(self, rows: pa.Table) -> tuple[Written, bytes]:
-        """Return the output, proven, without what only its file tells; and its bytes."""
-        pages, footer = split_file(self.path, self._encoded(rows))
+    def _made(self, rows: pa.Table) -> Written:
+        """Return the output, proven, without its hash ranges."""
+        pages, footer = split_file(_NAME, self._encoded(rows))
         if not take_schema(footer, self.like(), columns_with_nan(rows)):
             raise NotHereError
         digest = self._digest(rows)
@@ -164,7 +161,7 @@ class SmallGroup:
         self._prove(rows, digest, written)
         stats = self._stats(back.metadata, written)
         count = back.metadata.num_rows
-        return Written(self.path, len(data), count, stats, digest=digest, sorted_by=order), data
+        return Written(data, len(data), count, stats, digest=digest, sorted_by=order)
 
     def _encoded(self, rows: pa.Table) -> bytes:
         size = self.task.row_group_rows

@@ -4,13 +4,13 @@ To open a DuckDB costs as much as to merge some small parts. So a worker opens o
 group a connection of its own to it, with which its temporary tables end. After an error, or for a
 group with other limits, it opens another one.
 
-Between two groups nothing is on disk: the folder is made, locked and deleted for each of them, and
-the database holds no rows.
+Between two groups nothing is on disk: the folder is made, locked and deleted for each of them that
+needs one, and the database holds no rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +55,19 @@ class Workplace:
             remove_abandoned(self.scratch)
         with scratch_folder(self._folder):
             yield self._folder
+
+    @contextmanager
+    def on_demand(self) -> Iterator[Callable[[], Path]]:
+        """Yield what makes ``folder`` when it is called first, and returns it from then on."""
+        with ExitStack() as stack:
+            made: list[Path] = []
+
+            def folder() -> Path:
+                if not made:
+                    made.append(stack.enter_context(self.folder()))
+                return made[0]
+
+            yield folder
 
     @contextmanager
     def database(self, memory: int, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -67,9 +67,13 @@ def _distinct(rows: pa.Table, most: int) -> Iterator[tuple[str, int]]:
         if pa.types.is_dictionary(column.type):
             count = max(len(chunk.dictionary) for chunk in column.chunks)
         else:
-            sample = column.slice(0, _SAMPLE_ROWS)
-            if pc.count_distinct(sample).as_py() > _ALL_DIFFER * len(sample):
+            if len(column) > _SAMPLE_ROWS and _all_differ(column.slice(0, _SAMPLE_ROWS)):
                 continue
             count = pc.count_distinct(column).as_py()
         if count <= most:
             yield name, count
+
+
+def _all_differ(sample: pa.ChunkedArray) -> bool:
+    found: bool = pc.count_distinct(sample).as_py() > _ALL_DIFFER * len(sample)
+    return found

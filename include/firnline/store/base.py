@@ -97,8 +97,11 @@ class Store(Protocol):
         """
         ...
 
-    def put_file(self, key: str, path: Path) -> None:
-        """Upload a local file under a fresh name (multipart when large); atomic."""
+    def put_file(self, key: str, file: Path | bytes) -> None:
+        """Upload a local file, or one in memory, under a fresh name; atomic.
+
+        A large one on disk goes in several requests.
+        """
         ...
 
     def copy(self, source: str, key: str) -> None:

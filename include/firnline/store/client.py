@@ -114,8 +114,14 @@ class ObjectClient:
                 error.message, next_step="read the key back to see whether it was stored"
             ) from None
 
-    def put_file(self, key: str, path: Path) -> None:
-        """Upload a local file under a fresh name; see ``Store.put_file``."""
+    def put_file(self, key: str, file: Path | bytes) -> None:
+        """Upload a file under a fresh name; see ``Store.put_file``."""
+        if isinstance(file, bytes):
+            self._put_whole(key, file)
+        else:
+            self._put_local(key, file)
+
+    def _put_local(self, key: str, path: Path) -> None:
         try:
             size = path.stat().st_size
             data = path.read_bytes() if size <= PART_BYTES else None

@@ -55,10 +55,10 @@ class Gate(Broken):
         self.opened = threading.Event()
         self.reached = threading.Event()
 
-    def put_file(self, key: str, path: Path) -> None:
+    def put_file(self, key: str, file: Path | bytes) -> None:
         self.reached.set()
         assert self.opened.wait(WAIT)
-        self._store.put_file(key, path)
+        self._store.put_file(key, file)
 
 
 def gated() -> tuple[Table, Gate]:

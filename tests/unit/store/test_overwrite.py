@@ -36,7 +36,7 @@ class _Silent(MemoryStore):
 
     fails = True
 
-    def put_file(self, key: str, path: Path) -> None:
+    def put_file(self, key: str, file: Path | bytes) -> None:
         if self.fails:
             raise StoreUnavailableError("no answer", next_step="try again")
 
