@@ -15,7 +15,12 @@ from firnline.ids import SystemIds
 from firnline.kernel.duckdb import never
 from firnline.kernel.merge import merge_group
 from firnline.kernel.query import process as query_process
-from firnline.kernel.query.process import QueryRequest, check_query, run_query
+from firnline.kernel.query.process import (
+    QueryRequest,
+    QueryTooLargeError,
+    check_query,
+    run_query,
+)
 from tests.kernel.conftest import Group
 from tests.kernel.test_query import COLUMNS, asked
 from tests.support.query_server import QueryServer, fork_queries, query_server
@@ -88,6 +93,19 @@ def test_a_constant_that_fills_the_memory_is_refused_before_any_part_is_read() -
         check_query("from _rows limit list_sum(range(300000000))", "_rows", COLUMNS, SystemClock())
 
 
+def test_a_query_may_be_longer_than_a_pipe_holds(group: Group) -> None:
+    keys = ", ".join(map(str, range(30_000)))
+    query = f"from _rows where k in ({keys})"
+    check_query(query, "_rows", COLUMNS, SystemClock())
+    assert len(group.read(asked(group, query))) == len(group.read(asked(group, "from _rows")))
+
+
+def test_a_query_too_long_to_be_checked_is_that_and_no_mistake_of_its_text() -> None:
+    keys = ", ".join(map(str, range(400_000)))
+    with pytest.raises(QueryTooLargeError, match=r"within its memory.*very many values"):
+        check_query(f"from _rows where k in ({keys})", "_rows", COLUMNS, SystemClock())
+
+
 def test_a_query_that_shall_stop_stops(group: Group) -> None:
     keys = group.put(pa.table({"k": [1], "n": [1], "s": ["a"]}))
     asks = iter([False] * 8)
@@ -112,7 +130,7 @@ class _Endless:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def communicate(self, given: bytes | None, timeout: float) -> tuple[bytes, None]:
+    def communicate(self, timeout: float) -> tuple[bytes, None]:
         self.waits += 1
         if self.waits > self.ends_after:
             return b'{"rows": 7}', None
@@ -130,7 +148,7 @@ REQUEST = QueryRequest(folder="/", memory=1, threads=1, source="_rows", query="f
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, process: _Endless, stopped: Callable[[], bool]) -> int:
-    monkeypatch.setattr(query_process, "_start", lambda _: process)
+    monkeypatch.setattr(query_process, "_start", lambda *_: process)
     return run_query(REQUEST, stopped, process.clock, limit_s=2)
 
 

@@ -76,9 +76,9 @@ class QueryServer:
 class ForkedQuery:
     """What ``query_process`` uses of ``subprocess.Popen``."""
 
-    def __init__(self, server: QueryServer, told: IO[bytes]) -> None:
+    def __init__(self, server: QueryServer, given: IO[bytes], told: IO[bytes]) -> None:
         self.returncode: int | None = None
-        self._server, self._told = server, told
+        self._server, self._given, self._told = server, given, told
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
         self._state: socket.socket | None = None
         self._pid = 0
@@ -95,12 +95,10 @@ class ForkedQuery:
         self.wait()
         self._out.close()
 
-    def communicate(
-        self, given: bytes | None = None, timeout: float | None = None
-    ) -> tuple[bytes, None]:
-        """Fork the process with its first input; wait for its end and return what it wrote."""
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, None]:
+        """Fork the process at first; wait for its end and return what it wrote."""
         if self._state is None:
-            self._begin(given or b"")
+            self._begin()
         if not self._ended(timeout):
             raise subprocess.TimeoutExpired("query_child", timeout or 0)
         self._out.seek(0)
@@ -113,13 +111,11 @@ class ForkedQuery:
     def wait(self) -> None:
         assert self._ended(None)
 
-    def _begin(self, given: bytes) -> None:
+    def _begin(self) -> None:
         self._state, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, tempfile.TemporaryFile() as request:
-            request.write(given)
-            request.seek(0)
-            files = [request.fileno(), self._out.fileno(), self._told.fileno(), theirs.fileno()]
-            self._server.fork(files)
+        with theirs:
+            streams = [each.fileno() for each in (self._given, self._out, self._told)]
+            self._server.fork([*streams, theirs.fileno()])
         self._state.settimeout(_NEVER_S)
         self._pid = self._number()
 

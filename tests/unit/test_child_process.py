@@ -82,11 +82,17 @@ def test_neither_the_querys_nor_the_footers_process_sees_a_secret(
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     footers = footer_process._Process()
-    with tempfile.TemporaryFile() as told, START(told) as query:
+    request, more = os.pipe()  # it waits for the rest of it
+    with (
+        os.fdopen(request, "rb") as given,
+        tempfile.TemporaryFile() as told,
+        START(given, told) as query,
+    ):
         for process in (query, footers._start()):
             seen = environment_of(process.pid)
             assert b"hush" not in seen
             assert b"AIRFLOW" not in seen
             assert b"PYTHONPATH=" in seen
         query.kill()
+    os.close(more)
     footers.close()

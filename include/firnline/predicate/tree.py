@@ -291,5 +291,5 @@ def _check_size(tree: Predicate) -> None:
         level = below
     raise UsageError(
         f"the predicate is deeper than {MAX_DEPTH} levels or larger than {MAX_NODES} values",
-        next_step="split it into several deletes",
+        next_step="split it, and run once for each",
     )

@@ -183,6 +183,8 @@ def _parsed(connection: duckdb.DuckDBPyConnection, text: str) -> list[dict[str, 
     parsed = json.loads(answer)
     if parsed["error"]:
         message = str(parsed["error_message"]).rstrip("!.")
+        if "memory" in str(parsed["error_type"]).lower():
+            raise duckdb.OutOfMemoryException(message)  # no fault of the text: of the bounds
         return "it is not a SELECT" if message in _NO_SELECT else message
     statements: list[dict[str, Any]] = parsed["statements"]
     return statements

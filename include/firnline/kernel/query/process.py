@@ -28,7 +28,7 @@ OVERHEAD = 512 * 2**20
 """Additional bytes: Python, DuckDB, and stacks that are reserved but not used."""
 _POLL_S = 0.1
 _CHECK_LIMIT_S = 30
-_CHECK_MEMORY = 64 * 2**20
+_CHECK_MEMORY = 256 * 2**20
 
 
 class QueryRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +66,10 @@ class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
 _ANSWER = msgspec.json.Decoder(QueryAnswer).decode
 
 
+class QueryTooLargeError(UsageError):
+    """A query that cannot even be checked within the bounds of a check."""
+
+
 class QueryEndedError(Exception):
     """The process was killed because of ``stopped``; never leaves the kernel."""
 
@@ -88,8 +92,8 @@ def check_query(
 
     Raises:
         UsageError: an expression is none; the query is not one SELECT over ``source``, its result
-            does not have the table's columns and types, or it cannot be checked within half a
-            minute.
+            does not have the table's columns and types.
+        QueryTooLargeError: it cannot be checked within half a minute and 256 MiB.
     """
     with tempfile.TemporaryDirectory(prefix="firnline-") as folder:
         request = QueryRequest(
@@ -103,15 +107,15 @@ def check_query(
         )
         try:
             run_query(request, never, clock, _CHECK_LIMIT_S)
+        except (KernelError, subprocess.TimeoutExpired, duckdb.OutOfMemoryException) as error:
+            raise QueryTooLargeError(
+                "the query cannot be checked within its memory and "
+                f"{_CHECK_LIMIT_S} s, even without any rows",
+                next_step="make it simpler: it may list very many values, or make a large constant",
+            ) from error
         except duckdb.Error as error:
             raise UsageError(
                 f"the query cannot be checked: {error}", next_step="make it simpler"
-            ) from error
-        except (KernelError, subprocess.TimeoutExpired) as error:
-            raise UsageError(
-                "the query cannot be checked within its memory and "
-                f"{_CHECK_LIMIT_S} s, even without any rows",
-                next_step="make it simpler: it may make a very large constant",
             ) from error
 
 
@@ -154,9 +158,28 @@ def run_query(
 def _ask(
     request: QueryRequest, stopped: Callable[[], bool], clock: Clock, limit_s: float | None
 ) -> QueryAnswer:
-    with tempfile.TemporaryFile() as stderr, _start(stderr) as process:
+    # A file and no pipe: a pipe holds 64 KiB, and Python (3.11) sends the rest of a longer request
+    # only if ``communicate`` ends before its first time-out.
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        given.write(msgspec.json.encode(request))
+        given.seek(0)
+        return _answered(request, given, stderr, stopped, clock, limit_s)
+
+
+def _answered(
+    request: QueryRequest,
+    given: IO[bytes],
+    stderr: IO[bytes],
+    stopped: Callable[[], bool],
+    clock: Clock,
+    limit_s: float | None,
+) -> QueryAnswer:
+    with _start(given, stderr) as process:
         try:
-            out = _talk(process, msgspec.json.encode(request), stopped, clock, limit_s)
+            out = _wait(process, stopped, clock, limit_s)
         finally:
             process.kill()  # no effect if it has ended
         process.wait()
@@ -167,29 +190,27 @@ def _ask(
     return _ANSWER(out)
 
 
-def _start(stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(given: IO[bytes], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         own_python("firnline.kernel.query.worker"),
-        stdin=subprocess.PIPE,
+        stdin=given,
         stdout=subprocess.PIPE,
         stderr=stderr,
         env=child_environment(),
     )
 
 
-def _talk(
+def _wait(
     process: subprocess.Popen[bytes],
-    request: bytes,
     stopped: Callable[[], bool],
     clock: Clock,
     limit_s: float | None,
 ) -> bytes:
-    began_ms, given = clock.elapsed_ms(), request
+    began_ms = clock.elapsed_ms()
     while True:
         try:
-            return process.communicate(given or None, timeout=_POLL_S)[0]
+            return process.communicate(timeout=_POLL_S)[0]
         except subprocess.TimeoutExpired:
-            given = b""  # it is being sent already
             if stopped():
                 raise QueryEndedError from None
             # Not the number of waits: each takes longer on a busy machine, and so may ``stopped``.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from firnline.errors import CHOICES, UsageError, some
 from firnline.kernel.query.check import in_brackets
-from firnline.kernel.query.process import check_query
+from firnline.kernel.query.process import QueryTooLargeError, check_query
 from firnline.kernel.visibility import goes, stays
 from firnline.operations.rewrite.plan import SOURCE
 from firnline.predicate.tree import Predicate, to_sql
@@ -121,10 +121,15 @@ def check(
     """Check the expressions as far as possible without rows.
 
     Raises UsageError: one is no expression over the columns of a row, or has no value of its
-    column's type.
+    column's type; or together with the condition they are too much.
     """
     try:
         check_query(query, SOURCE, schema, table.clock, [each.expression for each in assignments])
+    except QueryTooLargeError as error:
+        raise UsageError(
+            error.message.replace("the query", "the update with its condition"),
+            next_step="shorten --where or --set: give a range, or update in several runs",
+        ) from None
     except UsageError as error:
         reason = error.message
         for mark in (" is refused: ", " fails: "):

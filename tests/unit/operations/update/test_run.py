@@ -16,6 +16,7 @@ from firnline.appends.append import Appender
 from firnline.clock import SystemClock
 from firnline.errors import CommitConflictError, UsageError
 from firnline.kernel.local import LocalEngine
+from firnline.kernel.query import process as query_process
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.delete.run import run_delete
@@ -277,6 +278,25 @@ def test_wrong_options_are_refused_before_anything_is_read(
     world = filled(numbers(1, 1))
     with pytest.raises(UsageError, match=error):
         preview(world.table, UpdateOptions(set=new, where=where))
+
+
+@pytest.mark.long
+def test_a_condition_of_thousands_of_values_is_one_like_others(tmp_path: Path) -> None:
+    world = filled(numbers(1, 1, 2, 1))
+    keys = ", ".join(map(str, range(2, 20_000)))
+    assert update(world, tmp_path, "s = 'x'", where=f"n in ({keys})").counts.rows_changed == 1
+
+
+@pytest.mark.long
+def test_a_condition_that_is_too_much_is_named_and_not_the_new_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(query_process, "_CHECK_MEMORY", 2**25)
+    world = filled(numbers(1, 1))
+    keys = ", ".join(map(str, range(20_000)))
+    told = r"the update with its condition .* shorten --where or"
+    with pytest.raises(UsageError, match=told):
+        preview(world.table, UpdateOptions(set=("s = 'x'",), where=f"n in ({keys})"))
 
 
 @pytest.mark.long
