@@ -166,12 +166,16 @@ def committed_page(data: Mapping[str, Any]) -> Page:
     """Return the report of a commit."""
     page = Page()
     counts = data["counts"]
-    again = " (by an earlier try)" if data["earlier"] else ""
-    removed = counts.get("rows_removed", 0)
+    undone = f"; transaction {data['undone_by']} has undone it" if data["undone_by"] else ""
+    again = f" (by an earlier try{undone})" if data["earlier"] else ""
+    removed, changed = counts.get("rows_removed", 0), counts.get("rows_changed", 0)
     page.pairs(
         [
             ("committed", f"transaction {number(data['transaction'])}{again}"),
-            ("rows", f"{number(removed)} vanished"),
+            (
+                "rows",
+                f"{f'{number(changed)} changed, ' if changed else ''}{number(removed)} vanished",
+            ),
             ("parts", f"{number(counts['parts_in'])} → {number(counts.get('parts_out', 0))}"),
             ("requests", requests_text(data["requests"])),
             ("time", about_duration(round(data["seconds"] * 1000))),

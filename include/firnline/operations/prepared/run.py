@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from firnline.commit.base import Base, take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
@@ -23,6 +25,7 @@ from firnline.operations.deletion import Deleter
 from firnline.operations.prepared import objects
 from firnline.operations.prepared.evidence import Evidence
 from firnline.operations.prepared.record import Decision, Prepared, refuse_changed
+from firnline.operations.restore.undone import undone
 from firnline.operations.runner import Report, RunMetrics, Runner
 from firnline.properties.in_force import waits
 from firnline.settings.ages import LONGEST_UNTOLD_MS
@@ -46,6 +49,9 @@ class CommitReport(Report, frozen=True, kw_only=True):
     transactions: tuple[int, ...]
     earlier: bool
     """It had been committed before, by an earlier try."""
+    undone_by: int | None = None
+    """Transaction of a restore since then, as far as it was looked for: once its statement is gone.
+    The table may not have the change any more."""
     partitions: tuple[str, ...]
     counts: Counts
     requests: dict[str, int]
@@ -131,7 +137,7 @@ def _plan(table: Table, change: Prepared) -> PreparedPlan:
 
 def _plan_ended(table: Table, change: str) -> PreparedPlan:
     """Return the plan of a change that is committed already. Raises PreparedChangeError."""
-    header = _committed_by(table, change)
+    header, _ = _committed_by(table, change)
     return PreparedPlan(
         table=table.settings.name,
         id=change,
@@ -299,24 +305,38 @@ def _commit_report(
 
 def _ended(runner: Runner, change: str) -> CommitReport:
     """Report a change without a statement that was committed. Raises PreparedChangeError."""
-    header = _committed_by(runner.table, change)
-    return _commit_report(runner, change, header, earlier=True, counts=header.counts)
+    header, undone_by = _committed_by(runner.table, change)
+    report = _commit_report(runner, change, header, earlier=True, counts=header.counts)
+    return msgspec.structs.replace(report, undone_by=undone_by)
 
 
-def _committed_by(table: Table, change: str) -> TxnHeader:
-    """Return the transaction of a change without a statement. Raises PreparedChangeError."""
+def _committed_by(table: Table, change: str) -> tuple[TxnHeader, int | None]:
+    """Return the transaction of a change without a statement, and that of a restore since then.
+
+    Raises PreparedChangeError: it was not committed.
+    """
     decision = objects.read_decision(table, change)
-    header = None
     if decision is not None and decision.verdict == "commit":
-        header = _transaction_of(table, change)
-    if header is None:
-        raise _gone(table, change, _discarded(decision))
-    return header
+        newest = _since(table, change)
+        header = _among(newest, change)
+        if header is not None:
+            restore = undone(newest).get(header.seq)
+            return header, None if restore is None else restore.by
+    raise _gone(table, change, _discarded(decision))
 
 
 def _transaction_of(table: Table, change: str) -> TxnHeader | None:
-    wanted, since = why_of(change), uuid7_time_ms(change)
-    return next((h for h in history_since(table, since, _SEARCHED) if h.why == wanted), None)
+    return _among(_since(table, change), change)
+
+
+def _since(table: Table, change: str) -> list[TxnHeader]:
+    """Return the transactions since a change was prepared, newest first."""
+    return history_since(table, uuid7_time_ms(change), _SEARCHED)
+
+
+def _among(headers: Sequence[TxnHeader], change: str) -> TxnHeader | None:
+    wanted = why_of(change)
+    return next((header for header in headers if header.why == wanted), None)
 
 
 def _discarded(decision: Decision | None) -> str:

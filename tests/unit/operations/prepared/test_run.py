@@ -31,6 +31,7 @@ from firnline.operations.options import (
     EraseOptions,
     MergeOptions,
     RebuildOptions,
+    RestoreOptions,
     RewriteOptions,
     SweepOptions,
     VerifyOptions,
@@ -40,6 +41,7 @@ from firnline.operations.prepared.pages import commit_page
 from firnline.operations.prepared.run import commit_prepared, discard_prepared, preview_commit
 from firnline.operations.prepared.waiting import waiting
 from firnline.operations.rebuild.run import run_rebuild
+from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.prepare import PrepareReport, run_prepare
 from firnline.operations.rewrite.run import RewriteRefusedError, preview
 from firnline.operations.sweep.run import run_sweep
@@ -100,7 +102,10 @@ def test_a_commit_that_is_repeated_says_which_transaction_it_was(tmp_path: Path)
     first = commit_prepared(world.table, change, RUN)
     again = commit_prepared(world.table, change, RUN)
     assert (again.earlier, again.transaction) == (True, first.transaction)
+    assert again.undone_by is None
     assert len(history(world.table)) == 1
+    restored = run_restore(Work(world.table, RUN), RestoreOptions(to=0)).transaction
+    assert commit_prepared(world.table, change, RUN).undone_by == restored
 
 
 @pytest.mark.long
