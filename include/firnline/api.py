@@ -451,7 +451,11 @@ def end_hold(table: Table | str, options: EndHoldOptions) -> HoldReport:
 
 @typed
 def holds(table: Table | str) -> HoldsView:
-    """Return the legal holds in force, and what they cover. Requests: those of ``take_base``."""
+    """Return the legal holds in force, and what they cover.
+
+    Requests: those of ``take_base``, and 1 LIST for each 1,000 objects of ``_data/`` where a dead
+    part may have rows of a hold.
+    """
     from firnline.operations.hold.run import list_holds
 
     return list_holds(open_table(table))

@@ -161,9 +161,13 @@ def test_what_is_no_hold_is_refused(options: dict[str, Any], said: str) -> None:
 
 def test_the_end_of_a_hold_that_is_not_there_or_has_no_reason_is_refused() -> None:
     world = world_of()
-    with pytest.raises(UsageError, match="there is no legal hold 'case-17'"):
+    with pytest.raises(UsageError, match="'case-17', nor any other: no hold is in force") as none:
         end(world)
+    assert none.value.next_step == "there is nothing to end"
     hold(world)
+    with pytest.raises(UsageError, match="there is no legal hold 'case-18'") as other:
+        end(world, "case-18")
+    assert other.value.next_step == "name one of those in force: case-17"
     with pytest.raises(UsageError, match="the end of a legal hold has a reason"):
         run_end(Work(world.table, RUN), EndHoldOptions(name="case-17"))
 
@@ -265,6 +269,43 @@ def test_clean_up_keeps_what_was_dropped_before_the_hold_until_it_ends() -> None
     end(world)
     run_cleanup(Work(world.table, RUN), CleanupOptions())
     assert [key for key in world.store.objects if "/_data/" in key] == []
+
+
+def test_parts_that_were_deleted_before_a_hold_are_not_said_to_be_kept(tmp_path: Path) -> None:
+    """As the completion of a certificate deletes them, which moves no horizon."""
+    world = world_of()
+    append(world, 1, 5)
+    dead = [key for key in snapshot(world).parts if "/d=1/" in key]
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
+    del world.store.objects[dead[0]]
+    before = world.store.counters.list
+    report = hold(world)
+    assert report.hold.dead.parts == 1
+    lists = world.store.counters.list
+    assert report.requests["list"] == lists - before
+    (listed,) = list_holds(world.table).holds
+    assert listed == report.hold
+    del world.store.objects[dead[1]]
+    asked = HoldOptions(name="b", where="c = 5", why="w", by="ana")
+    assert HOLD.load().plan(world.table, asked).hold.dead.parts == 0
+    assert [one.dead.parts for one in list_holds(world.table).holds] == [0]
+    assert end(world).hold.dead.parts == 0
+
+
+@pytest.mark.parametrize(("dropped", "lists"), [((), 0), (("d=2",), 0), (("d=1",), 1)])
+def test_a_list_of_holds_looks_for_objects_once_and_only_for_dead_parts_under_a_hold(
+    dropped: tuple[str, ...], lists: int
+) -> None:
+    world = world_of()
+    if dropped:
+        run_drop(Work(world.table, RUN), DropOptions(partitions=dropped))
+    hold(world, "a")
+    hold(world, "b", where="c = 6")
+    before = world.store.counters.list
+    take_base(world.table)
+    of_base = world.store.counters.list - before
+    list_holds(world.table)
+    assert world.store.counters.list - before - 2 * of_base == lists
 
 
 def test_clean_up_keeps_what_was_dropped_before_the_hold_by_a_clock_that_is_ahead() -> None:
