@@ -217,6 +217,30 @@ def test_a_ttl_of_rows_hides_all_but_the_held_ones() -> None:
     assert seen(world) == {(1, 5)}
 
 
+def test_a_ttl_of_rows_right_after_the_end_of_a_hold_hides_what_it_kept() -> None:
+    ttl = {"keep": "10d", "column": "ts", "rows": True, "max_removed_fraction": 1}
+    world = make_world(partition_by=["d"], sort_by=["c"], statistics=["c", "ts"], ttl=ttl)
+    for d, ages in ((1, {5: 30, 6: 30, 9: 1}), (2, {7: 30, 8: 1})):
+        rows = [
+            {"d": d, "c": c, "ts": NOW - datetime.timedelta(days=days)} for c, days in ages.items()
+        ]
+        Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    young = {(1, 9), (2, 8)}
+    hold(world)
+    hold(world, "other", where="c = 7")
+    run_ttl(Work(world.table, RUN), TtlOptions())
+    assert seen(world) == {(1, 5), (2, 7), *young}
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+    end(world)
+    again = run_ttl(Work(world.table, RUN), TtlOptions())
+    assert again.hidden is not None
+    assert again.hidden.parts == 1  # no row of c = 5 is in the other one
+    assert seen(world) == {(2, 7), *young}
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+    hold(world, "later", where="c = 6")
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+
+
 @pytest.mark.parametrize("mode", ["lazy", "eager"])
 def test_a_delete_takes_all_but_the_held_rows(mode: Any, tmp_path: Path) -> None:
     world = world_of()
