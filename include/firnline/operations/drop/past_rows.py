@@ -51,6 +51,9 @@ class PastRows(msgspec.Struct, frozen=True, kw_only=True):
     """The whole condition as JSON: without rows of legal holds."""
     partitions: tuple[str, ...] = ()
     """Globs over the partitions that it is for; empty for all."""
+    holds: tuple[str, ...] = ()
+    """Legal holds whose rows stay, with those of which a null leaves open whether one covers
+    them."""
 
     @property
     def record(self) -> Delete:
@@ -110,6 +113,7 @@ def find_past_rows(
         due_ms=now_ms + ttl.merged_within,
         where=to_json(search.condition).decode(),
         partitions=tuple(partitions),
+        holds=tuple(hold.name for hold in held.holds),
     )
 
 

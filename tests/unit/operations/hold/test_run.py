@@ -54,7 +54,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.properties.run import change_to, run_apply
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.registry import DELETE, END_HOLD, HOLD
+from firnline.operations.registry import DELETE, END_HOLD, HOLD, TTL
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
@@ -242,6 +242,34 @@ def test_a_ttl_of_rows_right_after_the_end_of_a_hold_hides_what_it_kept() -> Non
 
 
 @pytest.mark.parametrize("mode", ["lazy", "eager"])
+def test_rows_of_which_a_null_leaves_open_whether_they_are_held_stay_in_a_delete(
+    mode: Any, tmp_path: Path
+) -> None:
+    world = world_of()
+    rows = [{"d": 1, "c": c, "ts": NOW} for c in (None, 8)]
+    Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    hold(world)
+    run_delete(work(world, tmp_path), DeleteOptions(where="d > 0", mode=mode))
+    assert {(row["d"], row["c"]) for row in visible_rows(world.table)} == {(1, 5), (1, None)}
+
+
+def test_plan_and_report_of_a_ttl_of_rows_say_which_rows_of_holds_stay() -> None:
+    ttl = {"keep": "10d", "column": "ts", "rows": True, "max_removed_fraction": 1}
+    world = world_of(ttl=ttl)
+    ages = {5: 30, None: 30, 9: 1}
+    rows = [{"d": 1, "c": c, "ts": NOW - datetime.timedelta(days=n)} for c, n in ages.items()]
+    Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    hold(world)
+    said = "Rows under legal holds stay: case-17. So do those of which a null leaves open"
+    operation = TTL.load()
+    figures = operation.plan(world.table, TtlOptions()).to_json()
+    assert said in " ".join(operation.page_of_plan(world.table, figures).lines())
+    report = run_ttl(Work(world.table, RUN), TtlOptions())
+    assert said in " ".join(operation.report_page(report.to_json()).lines())
+    assert seen(world) == {(1, 5), (1, None), (1, 9)}
+
+
+@pytest.mark.parametrize("mode", ["lazy", "eager"])
 def test_a_delete_takes_all_but_the_held_rows(mode: Any, tmp_path: Path) -> None:
     world = world_of()
     hold(world)
@@ -368,7 +396,13 @@ def test_the_plan_of_a_delete_names_the_holds_whose_rows_stay() -> None:
     figures = operation.plan(world.table, DeleteOptions(where="c > 0", mode="lazy")).to_json()
     assert figures["holds"] == ["case-17"]
     page = operation.page_of_plan(world.table, figures)
-    assert "Rows under legal holds stay: case-17." in list(page.lines())
+    said = (
+        "Rows under legal holds stay: case-17. So do those of which a null leaves open whether a "
+        "hold covers them."
+    )
+    assert said in list(page.lines())
+    report = run_delete(Work(world.table, RUN), DeleteOptions(where="c > 0", mode="lazy"))
+    assert said in list(operation.report_page(report.to_json()).lines())
 
 
 # --- what is refused ------------------------------------------------------------------------------
