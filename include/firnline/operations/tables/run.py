@@ -53,6 +53,8 @@ class ListedTable(Report, frozen=True, kw_only=True):
     """Of its health, 0 to 100."""
     reason: str = ""
     """Why it cannot be read."""
+    broken_settings: bool = False
+    """That is because of mistakes in its settings: it was not looked at."""
 
 
 class TablesReport(Report, frozen=True, kw_only=True):
@@ -185,7 +187,7 @@ class _Look:
         try:
             settings = settings_for_root(root) if named is None else named.settings
             if isinstance(settings, BrokenTable):
-                raise settings.error
+                return _unreadable(root, name, settings.error, broken_settings=True)
             if self.shallow:
                 there = found is not None or self._is_there(root)
                 return ListedTable(root=root, name=name, state="found" if there else "not written")
@@ -224,8 +226,16 @@ def _listed(health: TableHealth, name: str | None) -> ListedTable:
     )
 
 
-def _unreadable(root: str, name: str | None, error: FirnlineError) -> ListedTable:
-    return ListedTable(root=root, name=name, state="unreadable", reason=error.headline)
+def _unreadable(
+    root: str, name: str | None, error: FirnlineError, *, broken_settings: bool = False
+) -> ListedTable:
+    return ListedTable(
+        root=root,
+        name=name,
+        state="unreadable",
+        reason=error.headline,
+        broken_settings=broken_settings,
+    )
 
 
 def _to_add(tables: Iterable[ListedTable], settings: Settings | None) -> tuple[str, ...]:

@@ -73,6 +73,7 @@ def test_a_table_with_mistakes_in_its_section_is_unreadable(lake: Path) -> None:
     first = by_end(list_below(f"file://{lake}", load_settings(path)))["a"]
     assert (first.name, first.state) == ("first", "unreadable")
     assert "tables.yaml" in first.reason
+    assert first.broken_settings
 
 
 def test_shallow_reads_no_log(lake: Path) -> None:
