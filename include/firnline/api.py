@@ -191,7 +191,8 @@ def append_rows(
         new_columns: False to refuse rows with columns, or fields of columns, that the table does
             not have.
         writer: who writes, as billing-service: in the key of the log file, and with the part in
-            what `firnline parts` shows; letters, digits, ``.`` and ``-``.
+            what `firnline parts` shows; at most 128 of the letters a-z and A-Z, digits, ``.`` and
+            ``-``.
 
     Raises:
         UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
