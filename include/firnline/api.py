@@ -191,7 +191,8 @@ def append_rows(
         new_columns: False to refuse rows with columns, or fields of columns, that the table does
             not have.
         writer: who writes, as billing-service: in the key of the log file, and with the part in
-            what `firnline parts` shows; letters, digits, ``.`` and ``-``.
+            what `firnline parts` shows; at most 128 of the letters a-z and A-Z, digits, ``.`` and
+            ``-``.
 
     Raises:
         UsageError: rows that cannot be the table's, or ``mirror`` for a table whose settings name
@@ -451,7 +452,11 @@ def end_hold(table: Table | str, options: EndHoldOptions) -> HoldReport:
 
 @typed
 def holds(table: Table | str) -> HoldsView:
-    """Return the legal holds in force, and what they cover. Requests: those of ``take_base``."""
+    """Return the legal holds in force, and what they cover.
+
+    Requests: those of ``take_base``, and 1 LIST for each 1,000 objects of ``_data/`` where a dead
+    part may have rows of a hold.
+    """
     from firnline.operations.hold.run import list_holds
 
     return list_holds(open_table(table))

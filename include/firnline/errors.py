@@ -168,6 +168,10 @@ class StoreAccessError(StoreError):
     exit_code = 2
 
 
+class LinkRefusedError(StoreAccessError):
+    """A symbolic link below the folder that a root URL names: nothing behind it is touched."""
+
+
 class ObjectNotFoundError(StoreError):
     """There is no object under this key."""
 

@@ -26,7 +26,7 @@ NEW_TABLE = "make a new table with that partition_by and append the rows there"
 GIVE_PARTITIONS = 'give partitions, such as ["ts_day=2024-03-*"], or ["*"] for all'
 RESTORE_OR_MOVE = "restore the object from a backup, or move it out of _erase/"
 MAY_DELETE = "see that the credentials may delete there and run it again"
-REASONS_ABOVE = "see the reasons above; `firnline verify` looks for damage"
+REASONS_ABOVE = "see the reasons above; `firnline verify TABLE` looks for damage"
 WIDEN = "leave them out or widen the interval; nothing was changed"
 REPORT_UNCHANGED = "nothing was changed; report this with the log of the run"
 PLAN_ANEW = "run it again: it plans on the columns that are there now"

@@ -55,9 +55,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _USER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+[^/]*@")
 _EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
+_WRITER_STEP = "use the letters a-z and A-Z, digits, '.' and '-'"
 _WRITTEN_BY = re.compile(
     rf"/[0-9]{{1,19}}_(?P<writer>{_WRITER.pattern})-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\.jsonl$"
 )
+LONGEST_WRITER = 128
+"""Characters of a writer's name. A file has a name of 255 bytes at most; 63 are for the rest of the
+key's last segment, and 64 for the suffix under which a store stages an object."""
 UNNAMED = "firnline"
 """Name in the log files of writers that give themselves none."""
 _LOG_NAME = re.compile(r"(?P<t>[0-9]{1,19})_(?P<rest>.+)\.jsonl", re.DOTALL)
@@ -80,6 +84,21 @@ def transaction_time(key: str) -> int | None:
     """Return the date in the key of a transaction's log file; None for that of another log file."""
     match = _LOG_NAME.fullmatch(key.rpartition("/")[2])
     return int(match["t"]) if match is not None and _OURS.fullmatch(match["rest"]) else None
+
+
+def check_writer(name: str) -> None:
+    """Raise UsageError for a name that the key of a log file cannot hold on every store."""
+    if _WRITER.fullmatch(name) is None:
+        raise UsageError(
+            f"writer name {name!r} has characters that a log file's name cannot hold",
+            next_step=_WRITER_STEP,
+        )
+    if len(name) > LONGEST_WRITER:
+        raise UsageError(
+            f"writer name {name[:20]}… has {len(name)} characters, and a log file's name holds "
+            f"{LONGEST_WRITER} of one at most",
+            next_step="choose a shorter one",
+        )
 
 
 def writer_in(key: str) -> str | None:
@@ -310,7 +329,7 @@ class TablePaths:
         if _WRITER.fullmatch(writer) is None:
             raise UsageError(
                 f"writer name {writer!r} has characters that a log file's name cannot hold",
-                next_step="use letters, digits, '.' and '-'",
+                next_step=_WRITER_STEP,
             )
         return f"{self.log_dir}{t:013d}_{writer}.jsonl"
 

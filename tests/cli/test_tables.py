@@ -62,7 +62,21 @@ def test_one_that_cannot_be_read_ends_with_1_after_the_page(firnline: Firnline, 
     assert "cannot be read: log file" in done.out
     assert "2 tables, 1 cannot be read" in done.out
     assert f"1 table cannot be read: file://{lake}/known" in done.sentence
+    assert f"`firnline verify file://{lake}/known` looks for damage" in done.sentence
+    assert "settings check" not in done.sentence
     assert firnline("tables", f"file://{lake}", "--shallow").code == 0
+
+
+def test_of_broken_settings_the_next_step_is_their_check(firnline: Firnline, lake: Path) -> None:
+    path = settings_file(
+        lake.parent, f"tables:\n  known: {{root: 'file://{lake}/known', nonsense: 1}}\n"
+    )
+    done = firnline("tables", f"file://{lake}", "--settings", path)
+    assert done.code == 1
+    step = f"`firnline settings check --settings {path}` says what is wrong in the settings"
+    assert step in done.sentence
+    assert "verify" not in done.sentence
+    assert "nonsense" in firnline("settings", "check", "--settings", path).sentence
 
 
 def test_a_place_without_tables_is_no_failure_and_a_path_is_no_url(

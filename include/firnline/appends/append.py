@@ -36,7 +36,7 @@ from firnline.log import dated
 from firnline.log.keyed import Published
 from firnline.log.reader import ATTEMPTS
 from firnline.parquet.part import WrittenPart
-from firnline.paths import UNNAMED
+from firnline.paths import UNNAMED, check_writer
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Properties
 from firnline.rows.agree import refuse_strays
@@ -137,8 +137,8 @@ class Appender:
     Args:
         table: the table.
         writer: who writes: in the keys of the log files, and in what `firnline parts` and
-            `firnline history` show;
-            letters, digits, ``.`` and ``-``.
+            `firnline history` show; at most 128 of the letters a-z and A-Z, digits, ``.`` and
+            ``-``.
         known_schema: SQL type by column, instead of reading them from the table.
         scratch: folder for temporary parts; None: the system's.
     """
@@ -151,7 +151,7 @@ class Appender:
         known_schema: Mapping[str, str] | None = None,
         scratch: Path | None = None,
     ) -> None:
-        table.paths.append_log(0, writer)  # raises UsageError for an invalid name
+        check_writer(writer)
         self._table = table
         self._writer = writer
         self._scratch = scratch

@@ -37,6 +37,14 @@ def nothing_matches(name: str) -> str:
     return f"No row of {name} can match, and nothing would be changed."
 
 
+def held_rows(holds: Sequence[str]) -> str:
+    """Return which rows stay because of legal holds (``Held.keeping``), as a sentence."""
+    return (
+        f"Rows under legal holds stay: {', '.join(holds)}. So do those of which a null leaves open "
+        "whether a hold covers them."
+    )
+
+
 def sentence(data: Mapping[str, Any]) -> str:
     """Return the totals as ``3 parts with 1,200 rows (1.1 MiB)``."""
     rows, unknown = counted(data["rows"], "row"), data["parts_without_rows"]

@@ -56,7 +56,7 @@ Writer = Annotated[
     str,
     Option(
         "Writer",
-        "Who writes: a name of letters, digits, `.` and `-`; `firnline parts` and "
+        "Who writes: at most 128 of a-z, A-Z, digits, `.` and `-`; `firnline parts` and "
         "`firnline history` show it.",
         metavar="NAME",
     ),

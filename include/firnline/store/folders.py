@@ -15,6 +15,7 @@ from typing import Any
 import obstore
 from obstore.exceptions import InvalidPathError
 
+from firnline.store.links import refuse_links
 from firnline.store.multipart import translated
 from firnline.store.requests import LIBRARY_ERRORS, Requests
 
@@ -31,9 +32,14 @@ def folders_below(requests: Requests, prefix: str) -> list[str]:
         requests: to the bucket.
         prefix: empty for the whole bucket, or ending in ``/``.
 
-    Raises StoreError: the store or the folder cannot be listed. What does not exist has no folders.
+    Raises:
+        LinkRefusedError: on a local disk ``prefix`` is, or leads through, a symbolic link below its
+            first segment; no request was made.
+        StoreError: the store or the folder cannot be listed. What does not exist has no folders.
     """
     ask = _local if requests.backend.scheme == "file" else _of_store
+    if ask is _local:
+        refuse_links(requests.bucket, [prefix])
     found = requests.run("LIST", prefix or "/", lambda: ask(requests, prefix))
     return sorted(each for each in found if _has_name(each, prefix))
 
@@ -87,7 +93,7 @@ def _local(requests: Requests, prefix: str) -> list[str]:
 def _holds_files(entry: os.DirEntry[str]) -> bool:
     """Return True for a folder with a file at any depth, or one that this user may not look into.
 
-    A link is not followed here, so that no circle of them is: it counts as a folder with files.
+    A link is not followed: it counts as a folder with files, and listing that is refused.
     """
     if entry.is_symlink():
         return True

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from firnline.errors import StoreAccessError
+from firnline.errors import LinkRefusedError
 
 
 def refuse_links(folder: str, keys: Iterable[str]) -> None:
@@ -26,7 +26,7 @@ def refuse_links(folder: str, keys: Iterable[str]) -> None:
         keys: of a request; the objects need not exist.
 
     Raises:
-        StoreAccessError: the path of a key contains a link.
+        LinkRefusedError: the path of a key contains a link.
     """
     folders: set[str] = set()
     for key in keys:
@@ -50,7 +50,7 @@ def refuse_links_below(folder: str, prefix: str) -> None:
         prefix: key prefix of the listing, checked itself already; need not exist.
 
     Raises:
-        StoreAccessError: there is a link below ``prefix``.
+        LinkRefusedError: there is a link below ``prefix``.
     """
     todo = [os.path.join(folder, prefix.rstrip("/"))]  # noqa: PTH118 - scandir gives text
     while todo:
@@ -67,8 +67,8 @@ def refuse_links_below(folder: str, prefix: str) -> None:
             continue  # the listing itself fails with it too
 
 
-def _refused(path: str) -> StoreAccessError:
-    return StoreAccessError(
+def _refused(path: str) -> LinkRefusedError:
+    return LinkRefusedError(
         f"{path} is a symbolic link, and a table's objects must be in its own folder: nothing "
         "behind the link is read, listed or deleted",
         next_step="replace the link by its target, or remove it; the table's folder "

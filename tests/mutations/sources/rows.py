@@ -78,6 +78,14 @@ ROWS = (
         caught_by=("tests/unit/operations/drop/test_past_rows.py",),
     ),
     Mutation(
+        name="a TTL of rows takes what a hold had kept for hidden",
+        file="include/firnline/operations/drop/past_rows.py",
+        old="ended = tuple(limit for limit in kept if limit not in self._kept)",
+        new="ended: tuple[Predicate, ...] = ()",
+        breaks="After the end of a hold its rows stay visible until the next hour.",
+        caught_by=("tests/unit/operations/hold/test_run.py",),
+    ),
+    Mutation(
         name="every delete waits for merges as a TTL does",
         file="include/firnline/log/records.py",
         old="return self.due is not None and at_ms is not None and at_ms < self.due",

@@ -22,6 +22,8 @@ from firnline.operations.merge.run import run_merge
 from firnline.operations.operation import Work
 from firnline.operations.options import MergeOptions
 from firnline.paths import TablePaths, writer_in
+from firnline.settings.load import settings_for_root
+from firnline.table import open_table
 from tests.support.cleanups import GRACE, clean_up
 from tests.support.log_tables import snapshot
 from tests.support.world import World, make_world
@@ -111,5 +113,19 @@ def test_the_writers_stay_with_the_rows_through_merges_and_folds(tmp_path: Path)
 def test_nobody_may_write_under_a_name_that_a_key_cannot_hold() -> None:
     world = make_world(partition=".*")
     for name in ("a_b", "a/b", "", "ä"):
-        with pytest.raises(UsageError, match="has characters that a log file's name cannot hold"):
+        with pytest.raises(
+            UsageError, match="has characters that a log file's name cannot hold"
+        ) as raised:
             append(world, name)
+        assert raised.value.next_step == "use the letters a-z and A-Z, digits, '.' and '-'"
+    with pytest.raises(UsageError, match="writer name bbbbbbbbbbbbbbbbbbbb… has 129 characters"):
+        append(world, "b" * 129)
+
+
+def test_the_longest_name_of_a_writer_fits_into_a_file_s_name(tmp_path: Path) -> None:
+    table = open_table(settings_for_root(f"file://{tmp_path}/t"))
+    name = "b" * 128
+    Appender(table, writer=name).append(pa.table({"n": [1]}))
+    (log_file,) = (tmp_path / "t" / "_log").iterdir()
+    assert writer_in(str(log_file)) == name
+    assert len(log_file.name) == 185

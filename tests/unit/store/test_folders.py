@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from obstore.exceptions import InvalidPathError
 
-from firnline.errors import StoreAccessError, StoreError
+from firnline.errors import LinkRefusedError, StoreAccessError, StoreError
 from firnline.store import multipart
 from firnline.store.access import StoreAccess
 from firnline.store.client import ObjectClient, open_store
@@ -52,7 +52,7 @@ def test_a_place_that_is_not_there_or_is_a_file_has_none(
     assert folders(local) == []
 
 
-def test_links_to_folders_are_folders_and_a_circle_of_them_ends(
+def test_links_to_folders_are_folders_that_are_not_listed(
     local: ObjectClient, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -61,6 +61,18 @@ def test_links_to_folders_are_folders_and_a_circle_of_them_ends(
     (tmp_path / "lake/self").symlink_to(tmp_path / "lake")
     (tmp_path / "lake/dangling").symlink_to(tmp_path / "none")
     assert folders(local) == ["link/", "self/"]
+    assert local.counters.list == 1
+    for below in ("lake/link/", "lake/self/", "lake/self/self/"):
+        with pytest.raises(LinkRefusedError, match="is a symbolic link"):
+            folders(local, below)
+    assert local.counters.list == 1
+
+
+def test_the_place_itself_may_be_a_link(local: ObjectClient, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere/deep").mkdir(parents=True)
+    (tmp_path / "elsewhere/deep/file").write_text("x")
+    (tmp_path / "lake").symlink_to(tmp_path / "elsewhere")
+    assert folders(local) == ["deep/"]
 
 
 def test_a_name_that_is_no_text_is_left_out(local: ObjectClient, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +14,11 @@ from firnline.cli.options import JsonOption, SettingsOption, command
 from firnline.cli.progress import counting
 from firnline.clock import SystemClock
 from firnline.errors import FindingsError, some
-from firnline.next_steps import REASONS_ABOVE
 from firnline.operations.tables.pages import tables_page
 from firnline.units import counted
+
+if TYPE_CHECKING:
+    from firnline.operations.tables.run import ListedTable
 
 commands = typer.Typer()
 
@@ -62,8 +65,17 @@ def tables(
         option = f" --settings {shlex.quote(str(settings))}"
         data["to_add"] = [f"{line}{option}" for line in data["to_add"]]
     output.show(data, as_json, tables_page)
-    bad = [each.root for each in report.tables if each.state == "unreadable"]
+    bad = [each for each in report.tables if each.state == "unreadable"]
     if bad:
         raise FindingsError(
-            f"{counted(len(bad), 'table')} cannot be read: {some(bad)}", next_step=REASONS_ABOVE
+            f"{counted(len(bad), 'table')} cannot be read: {some([each.root for each in bad])}",
+            next_step="; ".join(["see the reasons above", *_steps(bad)]),
         )
+
+
+def _steps(bad: Sequence[ListedTable]) -> Iterator[str]:
+    if any(each.broken_settings for each in bad):
+        yield "`firnline settings check` says what is wrong in the settings"
+    read = next((each.root for each in bad if not each.broken_settings), None)
+    if read is not None:
+        yield f"`firnline verify {shlex.quote(read)}` looks for damage"

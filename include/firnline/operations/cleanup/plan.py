@@ -26,6 +26,7 @@ from firnline.properties.in_force import Waits, waits
 from firnline.settings.load import TableSettings
 from firnline.shown import ShownFigures
 from firnline.state import v1_view
+from firnline.state.dead import unpurged
 from firnline.state.holds import dead_under_hold
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -40,7 +41,10 @@ _REVIVED = (
     "before they were dropped: the next transaction repairs it"
 )
 _MIRRORED = "the {format} mirror shows them, or did so within the grace"
-_UNDER_HOLD = "were dropped before a legal hold that may cover rows of them (`firnline hold`)"
+_UNDER_HOLD = (
+    "were dropped before a legal hold that may cover rows of them, which keeps those that still "
+    "exist (`firnline hold`)"
+)
 _HELD = "hold something that no other log file carries"
 _LATE = "landed too late and count for nobody: older versions may still read them"
 
@@ -246,9 +250,7 @@ def _waiting(what: str, objects: Sequence[_Dead], reason: str, *, timed: bool = 
 
 def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
     """Return parts that are dead and not confirmed deleted, oldest tombstone first."""
-    dead = {
-        p: m for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
-    }
+    dead = unpurged(snapshot)
     seen: dict[str, int] = {}
     first = seen.setdefault
     for key, content in _oldest_first(snapshot):

@@ -41,6 +41,7 @@ from firnline.operations.operation import Work
 from firnline.operations.options import CleanupOptions
 from firnline.operations.runner import Report, Runner
 from firnline.properties.in_force import waits
+from firnline.state.dead import without_object
 from firnline.state.snapshot import Snapshot, build
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
@@ -202,7 +203,7 @@ def _plan(base: Base, options: CleanupOptions, mirrors: Sequence[Readers] = ()) 
         )
 
     made = plan()
-    made = plan(_gone(table, base.snapshot)) if made.cut else made
+    made = plan(without_object(table.store, base.snapshot)) if made.cut else made
     room = (options.max_deletes or table.settings.cleanup.max_deletes_per_run) - made.count
     now_ms = table.clock.now_ms()
     beside = [*expired_claims(base, now_ms), *continued_lists(base, now_ms)]
@@ -214,14 +215,6 @@ def _mirrors(base: Base) -> tuple[Readers, ...]:
     table = base.table
     now = table.clock.now_ms()
     return readers_of(table, waits(base.snapshot.properties, table.settings, now).grace, now)
-
-
-def _gone(table: Table, snapshot: Snapshot) -> set[str]:
-    """Return dead parts without an object: only the store tells how far bounded runs have come."""
-    gone = {p for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged}
-    for meta in table.store.list(table.paths.data_dir):
-        gone.discard(meta.key)
-    return gone
 
 
 def _renew(table: Table, snapshot: Snapshot) -> Written | None:

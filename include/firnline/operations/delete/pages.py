@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from firnline.operations.common_pages import add_groups, nothing_matches
+from firnline.operations.common_pages import add_groups, held_rows, nothing_matches
 from firnline.pages import Page, number, requests_text
 from firnline.units import about_duration, about_size, counted
 
@@ -17,7 +17,7 @@ def plan_page(data: Mapping[str, Any]) -> Page:
     name = data["table"]
     add_groups(page, data)
     if data["holds"]:
-        page.line(f"Rows under legal holds stay: {', '.join(data['holds'])}.")
+        page.line(held_rows(data["holds"]))
     if data["only_record"] and data["by_winners"]:
         page.conclusion(nothing_matches(name))
         return page
@@ -43,6 +43,9 @@ def plan_page(data: Mapping[str, Any]) -> Page:
 def report_page(data: Mapping[str, Any]) -> Page:
     """Return the page of a report, from its figures."""
     page = Page()
+    if data.get("holds"):
+        page.line(held_rows(data["holds"]))
+        page.line()
     counts = defaultdict(int, data["counts"])
     rows = [
         ("deleted", _deleted(data, counts)),

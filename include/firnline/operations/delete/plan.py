@@ -37,7 +37,8 @@ class DeletePlan(Selected):
     partitions: tuple[str, ...]
     """Globs over partition paths; empty for all."""
     holds: tuple[str, ...] = ()
-    """Legal holds whose rows stay."""
+    """Legal holds whose rows stay, with those of which a null leaves open whether one covers
+    them."""
     by_winners: bool = False
     """It is carried out on the rows that readers see, with all older ones of their keys, and
     commits no record: the condition names columns in which versions of a key differ."""

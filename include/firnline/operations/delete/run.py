@@ -46,6 +46,10 @@ class DeleteReport(PartsReport, frozen=True, kw_only=True):
     after it.
     """
 
+    holds: tuple[str, ...] = ()
+    """Legal holds whose rows stay, with those of which a null leaves open whether one covers
+    them."""
+
 
 class DeleteFailedError(RunFailedError):
     """A part could not be read, and nothing was committed; carries the report."""
@@ -188,6 +192,7 @@ class _Run:
             parts_excluded=plan.excluded,
             parts_hidden=plan.hidden,
             counts=self.counts,
+            holds=plan.holds,
             failures=tuple(result.failures),
             replans=self.runner.replans,
             requests=self.runner.requests,

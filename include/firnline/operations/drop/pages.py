@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firnline.operations.common_pages import SHOWN, dropped_page, sentence
+from firnline.operations.common_pages import SHOWN, dropped_page, held_rows, sentence
 from firnline.pages import Column, Page, number
 from firnline.shown import when
 from firnline.units import about_duration, about_size, counted
@@ -91,7 +91,7 @@ def ttl_plan_page(data: Mapping[str, Any]) -> Page:
     _render_kept(page, data)
     cutoff = when(data["cutoff_ms"])
     if data["hides"]:
-        page.line(f"{_hidden(data['hides'])} would be hidden from readers.")
+        page.line(f"{_hidden(data['hides'])} would be hidden from readers.{_held(data['hides'])}")
     if data["partitions"] or data["hides"]:
         if data["fraction"] > data["max_removed_fraction"]:
             most = share_text(data["max_removed_fraction"])
@@ -135,7 +135,7 @@ def ttl_report_page(data: Mapping[str, Any]) -> Page:
     if hidden:
         page.line(
             f"{_hidden(hidden)} are hidden from readers; merges remove them, by "
-            f"{when(hidden['due_ms'])} where nothing else is to be merged."
+            f"{when(hidden['due_ms'])} where nothing else is to be merged.{_held(hidden)}"
         )
     if data["parts"] or not hidden:
         page.add(dropped_page(data))
@@ -151,6 +151,10 @@ def _hidden(hides: Mapping[str, Any]) -> str:
     """Return how many rows go with which condition, as the subject of a sentence."""
     rows = "the rows" if hides["rows"] is None else f"about {counted(hides['rows'], 'row')}"
     return f"{rows} with {hides['column']} before {hides['before']} in {_parts(hides)}"
+
+
+def _held(hides: Mapping[str, Any]) -> str:
+    return f" {held_rows(hides['holds'])}" if hides.get("holds") else ""
 
 
 def _parts(hides: Mapping[str, Any]) -> str:

@@ -51,6 +51,9 @@ class PastRows(msgspec.Struct, frozen=True, kw_only=True):
     """The whole condition as JSON: without rows of legal holds."""
     partitions: tuple[str, ...] = ()
     """Globs over the partitions that it is for; empty for all."""
+    holds: tuple[str, ...] = ()
+    """Legal holds whose rows stay, with those of which a null leaves open whether one covers
+    them."""
 
     @property
     def record(self) -> Delete:
@@ -110,7 +113,18 @@ def find_past_rows(
         due_ms=now_ms + ttl.merged_within,
         where=to_json(search.condition).decode(),
         partitions=tuple(partitions),
+        holds=tuple(hold.name for hold in held.holds),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """The rows that a record of an earlier run hides."""
+
+    before: int
+    """Those with an earlier time."""
+    all_but: Pruner | None
+    """Only those that match it: legal holds that have ended kept the others; None: all."""
 
 
 @dataclass
@@ -120,8 +134,13 @@ class _Search:
     kind: str
     before: str
     condition: Predicate
-    _known: dict[str, int | None] = field(default_factory=dict)
-    """Id of a delete -> ``_hidden_before``: each is pending for many parts."""
+    _known: dict[str, _Hidden | None] = field(default_factory=dict)
+    """Id of a delete -> ``_hidden``: each is pending for many parts."""
+
+    @cached_property
+    def _kept(self) -> tuple[Predicate, ...]:
+        """What legal holds in force leave of the rows, in the form that a record has."""
+        return _limits(parse_json(to_json(self.condition)))[1]
 
     @cached_property
     def _pruner(self) -> Pruner:
@@ -142,9 +161,15 @@ class _Search:
         pending = self.snapshot.pending_deletes(marker, partition)
         for delete in pending:
             if delete.id not in self._known:
-                self._known[delete.id] = self._hidden_before(delete)
-        times = [self._known[delete.id] for delete in pending]
-        hidden = max((time for time in times if time is not None), default=None)
+                self._known[delete.id] = self._hidden(delete)
+        of_ttl = [one for delete in pending if (one := self._known[delete.id]) is not None]
+        times = [
+            one.before
+            for one in of_ttl
+            if one.all_but is None
+            or one.all_but.matches_all(stats, self.snapshot.hashes_of(marker))
+        ]
+        hidden = max(times, default=None)
         if hidden is not None and hidden >= end:
             return None
         spread = _spread(stats, self.column, self.kind, self._key)
@@ -152,15 +177,21 @@ class _Search:
             return 1.0
         return _fraction(spread, end) - (0.0 if hidden is None else _fraction(spread, hidden))
 
-    def _hidden_before(self, delete: Delete) -> int | None:
-        """Return the time before which a record hides all rows; None: it is of another form."""
-        tree = parse_json(delete.where)
-        if isinstance(tree, And):  # without rows of legal holds
-            tree = tree.args[0]
+    def _hidden(self, delete: Delete) -> _Hidden | None:
+        """Return what an earlier run has hidden; None: the record is of another form."""
+        tree, kept = _limits(parse_json(delete.where))
         if not isinstance(tree, Less) or tree.column != self.column:
             return None
-        time: int = self._key(canonical(self.kind, tree.value))
-        return time
+        ended = tuple(limit for limit in kept if limit not in self._kept)
+        return _Hidden(
+            before=self._key(canonical(self.kind, tree.value)),
+            all_but=Pruner(And(ended), self.snapshot.schema) if ended else None,
+        )
+
+
+def _limits(tree: Predicate) -> tuple[Predicate, tuple[Predicate, ...]]:
+    """Return the condition of a TTL, and those under which legal holds let rows go."""
+    return (tree.args[0], tree.args[1:]) if isinstance(tree, And) else (tree, ())
 
 
 def _spread(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from firnline.predicate.tree import to_json
 from firnline.properties.in_force import from_settings
 from firnline.properties.record import Hold, Properties
 from firnline.shown import ShownFigures
+from firnline.state.dead import unpurged
 from firnline.state.holds import Held
 from firnline.state.partitions import choose
 from firnline.state.snapshot import Snapshot
@@ -39,7 +40,8 @@ class HeldFigures(Hold, frozen=True, kw_only=True, omit_defaults=False):
 
     live: Covered
     dead: Covered
-    """Parts that were dropped or replaced before the hold, and that clean-up keeps for it."""
+    """Parts that were dropped or replaced before the hold, and that clean-up keeps for it. Where no
+    listing was made, some of them may have been deleted before the hold."""
 
 
 class HoldPlan(ShownFigures, msgspec.Struct, frozen=True, kw_only=True):
@@ -111,23 +113,31 @@ def plan_end(base: Base, options: EndHoldOptions) -> HoldPlan:
         raise UsageError("the end of a legal hold has a reason (why)", next_step="write one")
     found = next((hold for hold in stated.held if hold.name == options.name), None)
     if found is None:
-        names = some([hold.name for hold in stated.held]) if stated.held else "there is none"
         raise UsageError(
-            f"there is no legal hold {quoted(options.name)}",
-            next_step=f"name one of those in force: {names}",
+            f"there is no legal hold {quoted(options.name)}"
+            + ("" if stated.held else ", nor any other: no hold is in force"),
+            next_step=f"name one of those in force: {some([hold.name for hold in stated.held])}"
+            if stated.held
+            else "there is nothing to end",
         )
     rest = tuple(hold for hold in stated.held if hold is not found)
     after = msgspec.structs.replace(stated, holds=rest)
     return HoldPlan(seq=base.seq, hold=figures_of(base.snapshot, found), after=after)
 
 
-def figures_of(snapshot: Snapshot, hold: Hold) -> HeldFigures:
-    """Return a hold with the parts that may have rows of it."""
+def figures_of(snapshot: Snapshot, hold: Hold, gone: Container[str] = ()) -> HeldFigures:
+    """Return a hold with the parts that may have rows of it.
+
+    Args:
+        snapshot: the state.
+        hold: put or planned.
+        gone: dead parts without an object, where that is known: nothing keeps them.
+    """
     held = Held(snapshot, (hold,))
     place = snapshot.paths.partition_of
-    dead = (m for m in snapshot.parts.values() if m.tmb is not None and m.tmb > snapshot.purged)
+    dead = (m for m in unpurged(snapshot).values() if m.p not in gone)
     return HeldFigures(
-        **msgspec.structs.asdict(hold),
+        **{name: getattr(hold, name) for name in Hold.__struct_fields__},
         live=_covered(m for m in snapshot.live.values() if held.covering(m, place(m.p))),
         dead=_covered(m for m in dead if held.covering_dead(m, place(m.p))),
     )

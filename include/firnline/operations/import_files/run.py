@@ -48,7 +48,7 @@ from firnline.operations.new_rows import NewRowTasks, RowFile, WrittenRows, runs
 from firnline.operations.operation import Work, no_engine
 from firnline.operations.runner import Report, RunMetrics
 from firnline.parquet.part import PartMetadata
-from firnline.paths import Root
+from firnline.paths import Root, check_writer
 from firnline.state.snapshot import Snapshot
 from firnline.store.create import Attempt
 from firnline.store.transfer import each
@@ -174,7 +174,7 @@ def run_import(work: Work, options: ImportOptions) -> ImportReport:
 
 
 def _begin(table: Table, writer: str) -> _Began:
-    table.paths.append_log(0, writer)  # raises UsageError for an invalid name
+    check_writer(writer)
     base = take_base(table, may_hold_objects=True)
     begins = birth.begins(base.table, base.seq, born=base.born)
     made = table.ids.uuid7(table.clock.now_ms())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from firnline.errors import some
 from firnline.pages import Column, Page, number
 from firnline.units import about_duration, about_size, counted
 
@@ -16,17 +17,28 @@ def tables_page(data: Mapping[str, Any]) -> Page:
     if not tables:
         levels = counted(data["depth"], "level")
         page.conclusion(f"No table at {data['url']} or in {levels} of folders below it.")
+        _add_links(page, data["links"])
         return page
     page.table(*_grid(tables, data))
     page.in_short(_summary(tables))
     page.line()
     page.line(f"{page.sentence}.")
+    _add_links(page, data["links"])
     if data["to_add"]:
         page.line()
         page.line("To write those that the settings do not have into them:")
         for command in data["to_add"]:
             page.command(command)
     return page
+
+
+def _add_links(page: Page, links: Sequence[str]) -> None:
+    if links:
+        page.line()
+        page.line(
+            f"Not followed: {counted(len(links), 'symbolic link')}, {some(links)}. A table behind "
+            "one is listed by a URL that leads to it."
+        )
 
 
 def _grid(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from firnline.clock import SystemClock
-from firnline.errors import FirnlineError, NoTableError, UsageError
+from firnline.errors import FirnlineError, LinkRefusedError, NoTableError, UsageError
 from firnline.operations.at_once import at_once
 from firnline.operations.health.run import TableHealth, glance
 from firnline.operations.runner import Report
@@ -53,6 +53,8 @@ class ListedTable(Report, frozen=True, kw_only=True):
     """Of its health, 0 to 100."""
     reason: str = ""
     """Why it cannot be read."""
+    broken_settings: bool = False
+    """That is because of mistakes in its settings: it was not looked at."""
 
 
 class TablesReport(Report, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class TablesReport(Report, frozen=True, kw_only=True):
     """Wall clock of the look, unix ms."""
     tables: tuple[ListedTable, ...]
     """By their roots."""
+    links: tuple[str, ...] = ()
+    """Symbolic links on a local disk, which are not followed: a table has one root."""
     to_add: tuple[str, ...]
     """A command for each table that is there and not in the settings, which adds it to them."""
     requests: dict[str, int]
@@ -126,7 +130,12 @@ def list_below(
     look = _Look(access, shallow)
     store = open_store(url, access)
     found = find_tables(store, place.prefix, depth)
-    roots = {_url(place, each.prefix): each for each in found}
+    roots, links = dict[str, Found](), list[str]()
+    for each in found:
+        if isinstance(each.error, LinkRefusedError):
+            links.append(_url(place, each.prefix))
+        else:
+            roots[_url(place, each.prefix)] = each
     named = {} if settings is None else _named(settings, place)
     names = sorted({*roots, *named})
     done = 0
@@ -149,6 +158,7 @@ def list_below(
         shallow=shallow,
         looked_ms=SystemClock().now_ms(),
         tables=tuple(tables),
+        links=tuple(links),
         to_add=_to_add(tables, settings),
         requests=look.counters.as_dict(),
     )
@@ -185,7 +195,7 @@ class _Look:
         try:
             settings = settings_for_root(root) if named is None else named.settings
             if isinstance(settings, BrokenTable):
-                raise settings.error
+                return _unreadable(root, name, settings.error, broken_settings=True)
             if self.shallow:
                 there = found is not None or self._is_there(root)
                 return ListedTable(root=root, name=name, state="found" if there else "not written")
@@ -224,8 +234,16 @@ def _listed(health: TableHealth, name: str | None) -> ListedTable:
     )
 
 
-def _unreadable(root: str, name: str | None, error: FirnlineError) -> ListedTable:
-    return ListedTable(root=root, name=name, state="unreadable", reason=error.headline)
+def _unreadable(
+    root: str, name: str | None, error: FirnlineError, *, broken_settings: bool = False
+) -> ListedTable:
+    return ListedTable(
+        root=root,
+        name=name,
+        state="unreadable",
+        reason=error.headline,
+        broken_settings=broken_settings,
+    )
 
 
 def _to_add(tables: Iterable[ListedTable], settings: Settings | None) -> tuple[str, ...]:

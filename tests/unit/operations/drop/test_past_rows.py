@@ -338,3 +338,13 @@ def test_the_pages_say_how_many_rows_and_until_when() -> None:
     assert "about 3 rows with ts before 2023-11-04T22:00:00.000000Z in 1 part" in text
     report = "\n".join(operation.report_page(ttl(world).to_json()).lines())
     assert "are hidden from readers; merges remove them, by 2023-11-21 22:13" in report
+
+
+def test_a_delete_of_some_of_the_past_rows_does_not_count_for_all_of_them() -> None:
+    world = world_of([30, 20, 5, 1])
+    where = f"ts < '{ago(3):%Y-%m-%d %H:%M:%S}' and id = 0"
+    run_delete(Work(world.table, RUN), DeleteOptions(where=where, mode="lazy"))
+    assert seen(world) == [1, 2, 3]
+    assert ttl(world).hidden is not None
+    assert seen(world) == [2, 3]
+    assert ttl(world).transaction is None

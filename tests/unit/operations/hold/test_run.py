@@ -54,7 +54,7 @@ from firnline.operations.options import (
 )
 from firnline.operations.properties.run import change_to, run_apply
 from firnline.operations.rebuild.run import run_rebuild
-from firnline.operations.registry import DELETE, END_HOLD, HOLD
+from firnline.operations.registry import DELETE, END_HOLD, HOLD, TTL
 from firnline.operations.replace.run import run_replace
 from firnline.operations.restore.run import run_restore
 from firnline.operations.rewrite.run import run_rewrite
@@ -161,9 +161,13 @@ def test_what_is_no_hold_is_refused(options: dict[str, Any], said: str) -> None:
 
 def test_the_end_of_a_hold_that_is_not_there_or_has_no_reason_is_refused() -> None:
     world = world_of()
-    with pytest.raises(UsageError, match="there is no legal hold 'case-17'"):
+    with pytest.raises(UsageError, match="'case-17', nor any other: no hold is in force") as none:
         end(world)
+    assert none.value.next_step == "there is nothing to end"
     hold(world)
+    with pytest.raises(UsageError, match="there is no legal hold 'case-18'") as other:
+        end(world, "case-18")
+    assert other.value.next_step == "name one of those in force: case-17"
     with pytest.raises(UsageError, match="the end of a legal hold has a reason"):
         run_end(Work(world.table, RUN), EndHoldOptions(name="case-17"))
 
@@ -211,6 +215,58 @@ def test_a_ttl_of_rows_hides_all_but_the_held_ones() -> None:
     hold(world)
     run_ttl(Work(world.table, RUN), TtlOptions())
     assert seen(world) == {(1, 5)}
+
+
+def test_a_ttl_of_rows_right_after_the_end_of_a_hold_hides_what_it_kept() -> None:
+    ttl = {"keep": "10d", "column": "ts", "rows": True, "max_removed_fraction": 1}
+    world = make_world(partition_by=["d"], sort_by=["c"], statistics=["c", "ts"], ttl=ttl)
+    for d, ages in ((1, {5: 30, 6: 30, 9: 1}), (2, {7: 30, 8: 1})):
+        rows = [
+            {"d": d, "c": c, "ts": NOW - datetime.timedelta(days=days)} for c, days in ages.items()
+        ]
+        Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    young = {(1, 9), (2, 8)}
+    hold(world)
+    hold(world, "other", where="c = 7")
+    run_ttl(Work(world.table, RUN), TtlOptions())
+    assert seen(world) == {(1, 5), (2, 7), *young}
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+    end(world)
+    again = run_ttl(Work(world.table, RUN), TtlOptions())
+    assert again.hidden is not None
+    assert again.hidden.parts == 1  # no row of c = 5 is in the other one
+    assert seen(world) == {(2, 7), *young}
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+    hold(world, "later", where="c = 6")
+    assert run_ttl(Work(world.table, RUN), TtlOptions()).transaction is None
+
+
+@pytest.mark.parametrize("mode", ["lazy", "eager"])
+def test_rows_of_which_a_null_leaves_open_whether_they_are_held_stay_in_a_delete(
+    mode: Any, tmp_path: Path
+) -> None:
+    world = world_of()
+    rows = [{"d": 1, "c": c, "ts": NOW} for c in (None, 8)]
+    Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    hold(world)
+    run_delete(work(world, tmp_path), DeleteOptions(where="d > 0", mode=mode))
+    assert {(row["d"], row["c"]) for row in visible_rows(world.table)} == {(1, 5), (1, None)}
+
+
+def test_plan_and_report_of_a_ttl_of_rows_say_which_rows_of_holds_stay() -> None:
+    ttl = {"keep": "10d", "column": "ts", "rows": True, "max_removed_fraction": 1}
+    world = world_of(ttl=ttl)
+    ages = {5: 30, None: 30, 9: 1}
+    rows = [{"d": 1, "c": c, "ts": NOW - datetime.timedelta(days=n)} for c, n in ages.items()]
+    Appender(world.table).append(pa.Table.from_pylist(rows, COLUMNS))
+    hold(world)
+    said = "Rows under legal holds stay: case-17. So do those of which a null leaves open"
+    operation = TTL.load()
+    figures = operation.plan(world.table, TtlOptions()).to_json()
+    assert said in " ".join(operation.page_of_plan(world.table, figures).lines())
+    report = run_ttl(Work(world.table, RUN), TtlOptions())
+    assert said in " ".join(operation.report_page(report.to_json()).lines())
+    assert seen(world) == {(1, 5), (1, None), (1, 9)}
 
 
 @pytest.mark.parametrize("mode", ["lazy", "eager"])
@@ -267,6 +323,43 @@ def test_clean_up_keeps_what_was_dropped_before_the_hold_until_it_ends() -> None
     assert [key for key in world.store.objects if "/_data/" in key] == []
 
 
+def test_parts_that_were_deleted_before_a_hold_are_not_said_to_be_kept(tmp_path: Path) -> None:
+    """As the completion of a certificate deletes them, which moves no horizon."""
+    world = world_of()
+    append(world, 1, 5)
+    dead = [key for key in snapshot(world).parts if "/d=1/" in key]
+    run_drop(Work(world.table, RUN), DropOptions(partitions=("d=1",)))
+    del world.store.objects[dead[0]]
+    before = world.store.counters.list
+    report = hold(world)
+    assert report.hold.dead.parts == 1
+    lists = world.store.counters.list
+    assert report.requests["list"] == lists - before
+    (listed,) = list_holds(world.table).holds
+    assert listed == report.hold
+    del world.store.objects[dead[1]]
+    asked = HoldOptions(name="b", where="c = 5", why="w", by="ana")
+    assert HOLD.load().plan(world.table, asked).hold.dead.parts == 0
+    assert [one.dead.parts for one in list_holds(world.table).holds] == [0]
+    assert end(world).hold.dead.parts == 0
+
+
+@pytest.mark.parametrize(("dropped", "lists"), [((), 0), (("d=2",), 0), (("d=1",), 1)])
+def test_a_list_of_holds_looks_for_objects_once_and_only_for_dead_parts_under_a_hold(
+    dropped: tuple[str, ...], lists: int
+) -> None:
+    world = world_of()
+    if dropped:
+        run_drop(Work(world.table, RUN), DropOptions(partitions=dropped))
+    hold(world, "a")
+    hold(world, "b", where="c = 6")
+    before = world.store.counters.list
+    take_base(world.table)
+    of_base = world.store.counters.list - before
+    list_holds(world.table)
+    assert world.store.counters.list - before - 2 * of_base == lists
+
+
 def test_clean_up_keeps_what_was_dropped_before_the_hold_by_a_clock_that_is_ahead() -> None:
     world = world_of()
     ahead = replace(world.table, clock=SetClock(world.clock.now + DAY // 2))
@@ -303,7 +396,13 @@ def test_the_plan_of_a_delete_names_the_holds_whose_rows_stay() -> None:
     figures = operation.plan(world.table, DeleteOptions(where="c > 0", mode="lazy")).to_json()
     assert figures["holds"] == ["case-17"]
     page = operation.page_of_plan(world.table, figures)
-    assert "Rows under legal holds stay: case-17." in list(page.lines())
+    said = (
+        "Rows under legal holds stay: case-17. So do those of which a null leaves open whether a "
+        "hold covers them."
+    )
+    assert said in list(page.lines())
+    report = run_delete(Work(world.table, RUN), DeleteOptions(where="c > 0", mode="lazy"))
+    assert said in list(operation.report_page(report.to_json()).lines())
 
 
 # --- what is refused ------------------------------------------------------------------------------

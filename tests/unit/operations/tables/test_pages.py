@@ -20,6 +20,7 @@ TABLE: dict[str, Any] = {
 
 def shown(*tables: dict[str, Any], **more: Any) -> tuple[list[str], str]:
     data = {"url": "s3://lake", "depth": 3, "shallow": False, "looked_ms": 61_000, "to_add": []}
+    data["links"] = []
     page = tables_page({**data, "tables": [{**TABLE, **each} for each in tables], **more})
     return list(page.lines()), page.sentence
 
@@ -27,6 +28,15 @@ def shown(*tables: dict[str, Any], **more: Any) -> tuple[list[str], str]:
 def test_no_table_is_one_sentence() -> None:
     said = "No table at s3://lake or in 3 levels of folders below it"
     assert shown() == ([f"{said}."], said)
+
+
+def test_links_are_said_once_and_with_no_table_too() -> None:
+    said = (
+        "Not followed: 1 symbolic link, file:///x/loop. A table behind one is listed by a URL that "
+        "leads to it."
+    )
+    assert shown(links=["file:///x/loop"])[0][-1] == said
+    assert shown({}, links=["file:///x/loop"])[0].count(said) == 1
 
 
 def test_each_state_has_its_row_and_the_summary_counts_them() -> None:

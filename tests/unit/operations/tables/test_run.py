@@ -67,12 +67,26 @@ def test_what_settings_name_there_and_is_not_is_listed_too(lake: Path) -> None:
     assert (tables["d%20e"].name, tables["d%20e"].state) == ("deep", "readable"), "below --depth"
 
 
+def test_links_are_not_followed_and_each_table_is_listed_once(lake: Path) -> None:
+    (lake / "loop").symlink_to(lake)
+    firnline.append(f"file://{lake.parent}/far/chosen", pa.table({"id": [1]}))
+    (lake / "b c" / "chosen").symlink_to(lake.parent / "far" / "chosen")
+    report = list_below(f"file://{lake}")
+    assert list(by_end(report)) == ["a", "d%20e", "torn"]
+    assert report.links == (f"file://{lake}/loop", f"file://{lake}/b c/chosen")
+    assert not any("loop" in command or "chosen" in command for command in report.to_add)
+    known = load_settings(settings(lake.parent, chosen=f"{lake}/b c/chosen"))
+    chosen = by_end(list_below(f"file://{lake}", known))["chosen"]
+    assert (chosen.name, chosen.state) == ("chosen", "readable"), "settings name it"
+
+
 def test_a_table_with_mistakes_in_its_section_is_unreadable(lake: Path) -> None:
     path = settings(lake.parent)
     path.write_text(f"tables:\n  first: {{root: 'file://{lake}/a', nonsense: 1}}\n")
     first = by_end(list_below(f"file://{lake}", load_settings(path)))["a"]
     assert (first.name, first.state) == ("first", "unreadable")
     assert "tables.yaml" in first.reason
+    assert first.broken_settings
 
 
 def test_shallow_reads_no_log(lake: Path) -> None:

@@ -866,7 +866,7 @@ function Holds({ holds, table }) {
         h(ui.Table.Cell, null, one.name),
         h(ui.Table.Cell, null, heldRows(one)),
         h(ui.Table.Cell, null, one.live === null ? "not counted: there are too many parts" : `${counted(one.live.rows, "row")} in ${counted(one.live.parts, "part")}, ${size(one.live.bytes)}`,
-          one.dead?.parts > 0 && h(ui.Text, muted, `and ${counted(one.dead.parts, "dead part")}, ${size(one.dead.bytes)}, which clean-ups keep`)),
+          one.dead?.parts > 0 && h(ui.Text, muted, `and ${counted(one.dead.parts, "dead part")}, ${size(one.dead.bytes)}, which clean-ups keep where they still exist`)),
         h(ui.Table.Cell, null, one.by, h(ui.Text, muted, [`since ${date(one.t)}`, one.approved_by && `approved by ${one.approved_by}`].filter(Boolean).join(", "))),
         h(ui.Table.Cell, null, one.why))))),
     h(ui.Text, { mt: 1, fontSize: "sm", color: "fg.muted" }, "Values of conditions are not shown here: ", h(ui.Code, null, `firnline hold ${table}`), " shows them."));
