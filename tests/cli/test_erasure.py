@@ -53,6 +53,22 @@ def test_a_request_is_erased_from_all_tables(firnline: Firnline, lake: Path) -> 
     assert "T-1: certified from 20" in firnline("erasure", "show").out
 
 
+def test_a_table_with_a_mistake_in_its_settings_is_named_as_long_as_the_request_is_open(
+    firnline: Firnline, lake: Path
+) -> None:
+    path = lake / "tables.yaml"
+    right = path.read_text()
+    visits = f"  visits: {{root: 'file://{lake}/visits', person: [customer]"
+    path.write_text(right.replace(f"{visits}}}", f"{visits}, merge: {{targt_size: 1GiB}}}}"))
+    taken = firnline("erasure", "ask", lake / "keys.csv", "--reference", "T-1")
+    assert taken.code == 0
+    assert "tables   orders, visits" in taken.out
+    assert "visits: " in taken.out
+    assert "targt_size" in taken.out
+    path.write_text(right.replace(f"{visits}}}", ""))
+    assert "T-1, visits: it was taken for this table" in " ".join(firnline("erasure").out.split())
+
+
 def test_a_dry_run_and_a_run_that_nobody_agrees_to_change_nothing(
     firnline: Firnline, lake: Path
 ) -> None:
