@@ -142,6 +142,37 @@ def test_a_bundle_of_what_is_there(firnline: Firnline, lake: Path) -> None:
     assert firnline("erasure", "bundle", request, lake / "out").code == 2
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_file_and_secret_of_a_request_show_that_a_certificate_is_of_it(
+    firnline: Firnline, lake: Path, alone: bool
+) -> None:
+    keys = lake / "keys.csv"
+    if not alone:
+        other = lake / "other.csv"
+        other.write_text("customer\n2\n")
+        assert firnline("erasure", "ask", other).code == 0
+    taken = firnline("erasure", "ask", keys, "--json").data
+    run = firnline("erasure", "run", "--yes", "--json").data
+    id_ = next(each["certificate"] for each in run["tables"] if each["table"] == "orders")
+    proof = (
+        "certificate",
+        "orders",
+        id_,
+        "--keys",
+        keys,
+        "--secret",
+        f" {taken['secret'].upper()}",
+    )
+    shown = firnline(*proof)
+    assert shown.code == 0
+    said = " ".join(shown.out.split())
+    assert f"proven the file that was shown is that of request {taken['request']['id']}" in said
+    assert ("those of 1 other request" in said) is not alone
+    assert firnline(*proof, "--json").data["shown_request"] == taken["request"]["id"]
+    keys.write_text("customer\n0\n")
+    assert "are not those of certificate" in firnline(*proof).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

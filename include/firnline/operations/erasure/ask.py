@@ -12,6 +12,7 @@ import msgspec
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, UsageError, some
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.asked import file_digest
 from firnline.operations.at_once import at_once
 from firnline.operations.erase.key_files import (
     batches_of,
@@ -25,7 +26,7 @@ from firnline.operations.erase.key_files import (
 from firnline.operations.erase.keys import MAX_KEYS, too_many
 from firnline.operations.erase.spaces import spaced, without_spaces
 from firnline.operations.erasure.look import TableLook
-from firnline.operations.erasure.record import Request, file_digest
+from firnline.operations.erasure.record import Request
 from firnline.operations.erasure.run import People
 from firnline.operations.runner import Report
 from firnline.rows.source import require_file
@@ -117,7 +118,7 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         due_ms=due,
         columns=keys.columns,
         keys=keys.rows,
-        digest=file_digest(secret, data),
+        digest=file_digest(secret, [data]),
         ending=keys.ending,
         taken_ms=now,
         taken_by=run,

@@ -26,8 +26,8 @@ def taken_page(data: Mapping[str, Any]) -> Page:
     )
     page.line()
     page.line(
-        "Note the secret, it is stored nowhere: the HMAC-SHA256 of the file of keys with it is the "
-        "digest that the certificates of this request state."
+        "Note the secret, it is stored nowhere: with it and the file of keys `firnline certificate "
+        "TABLE ID --keys FILE --secret SECRET` shows that a certificate is of this request."
     )
     _add_unread(page, data)
     for column, count in data["spaced"].items():
