@@ -252,7 +252,7 @@ ERASE = (
     Mutation(
         name="a batch does not look at legal holds",
         file="include/firnline/operations/erasure/look.py",
-        old="        refuse_held_keys(base.snapshot, keys)\n",
+        old="        refuse_held_keys(base.table.settings.name, base.snapshot, keys)\n",
         new="",
         breaks="One person under a legal hold keeps all others of the table from being erased.",
         caught_by=_RUN,
