@@ -69,8 +69,8 @@ class AskReport(Report, frozen=True, kw_only=True):
     """Tables that could not be read, or whose settings have mistakes, each with the reason: whether
     the keys fit them is unknown. Of settings that do not read the file."""
     spaced: dict[str, int] = {}
-    """Values of Parquet that begin or end with white space, by column: no row without it matches
-    them."""
+    """Values of Parquet that begin or end with white space or an invisible character, by column: no
+    row without it matches them."""
 
 
 def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
@@ -85,9 +85,9 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         run: who takes it.
 
     Raises:
-        UsageError: the file does not read or has no key, or one of CSV has white space at an end;
-            a time that is none; tables whose columns it lacks or cannot hold its keys, unless they
-            are left out.
+        UsageError: the file does not read or has no key, or one of CSV has what nobody sees at an
+            end (``spaces``); a time that is none; tables whose columns it lacks or cannot hold its
+            keys, unless they are left out.
         StoreError: it is unknown whether it was taken.
     """
     folder, tables = people.folder, list(people.settings.tables.values())

@@ -32,8 +32,8 @@ def taken_page(data: Mapping[str, Any]) -> Page:
     _add_unread(page, data)
     for column, count in data["spaced"].items():
         page.line(
-            f"White space at an end of {counted(count, 'value')} of {column}: only rows that have "
-            "it, too, are erased."
+            f"White space, or an invisible character, at an end of {counted(count, 'value')} of "
+            f"{column}: only rows that have it, too, are erased."
         )
     _add_unstated(page, data["unstated"])
     page.line("Nothing is erased yet. To erase this and what else waits:")

@@ -95,6 +95,7 @@ def test_keys_that_lack_the_columns_of_a_table_are_refused_unless_it_is_left_out
         ("customer_id,email\n1,2\n1,2,3\n", "does not read: line 3 has 3 columns, and its head 2"),
         ("customer_id,email\n1,p1@x.y \n", "key 1 of .* has white space at an end of its email"),
         ("note,customer_id,email\na,1, p1@x.y\n", "key 1 of .* white space at an end of its email"),
+        ("customer_id,email\n1,p1@x.y\u200b\n", r"invisible character U\+200B at an end of its em"),
         ("customer_id;email\n1;p1@x.y\n", "semicolons between its columns"),
         ("customer_id;email\n1,0;p1@x.y\n", "semicolons between its columns"),
         ("customer_id,customer_id,email\n1,2,a\n", "2 column"),
@@ -229,7 +230,7 @@ def test_white_space_at_an_end_of_a_text_of_parquet_is_told_and_kept(tmp_path: P
     report = ask(town.people, AskOptions(keys=str(path)), RUN)
     assert report.spaced == {"CODE": 2}
     said = " ".join(taken_page(report.to_json()).lines())
-    assert "White space at an end of 2 values of CODE: only rows that have it, too" in said
+    assert "invisible character, at an end of 2 values of CODE: only rows that have it, too" in said
     town.run()
     assert town.rows("codes", "n") == [2]
 
