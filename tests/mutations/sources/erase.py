@@ -218,7 +218,7 @@ ERASE = (
         file="include/firnline/operations/erasure/ask.py",
         old=", *_named_tables(people.settings, broken)),",
         new=",),",
-        breaks="A table that leaves the settings with its mistake keeps the rows of everyone erased.",
+        breaks="A table that leaves the settings with its mistake keeps rows of people erased.",
         caught_by=_ASK,
         unit=True,
     ),
