@@ -53,6 +53,22 @@ def test_a_request_is_erased_from_all_tables(firnline: Firnline, lake: Path) -> 
     assert "T-1: certified from 20" in firnline("erasure", "show").out
 
 
+def test_a_table_with_a_mistake_in_its_settings_is_named_as_long_as_the_request_is_open(
+    firnline: Firnline, lake: Path
+) -> None:
+    path = lake / "tables.yaml"
+    right = path.read_text()
+    visits = f"  visits: {{root: 'file://{lake}/visits', person: [customer]"
+    path.write_text(right.replace(f"{visits}}}", f"{visits}, merge: {{targt_size: 1GiB}}}}"))
+    taken = firnline("erasure", "ask", lake / "keys.csv", "--reference", "T-1")
+    assert taken.code == 0
+    assert "tables   orders, visits" in taken.out
+    assert "visits: " in taken.out
+    assert "targt_size" in taken.out
+    path.write_text(right.replace(f"{visits}}}", ""))
+    assert "T-1, visits: it was taken for this table" in " ".join(firnline("erasure").out.split())
+
+
 def test_a_dry_run_and_a_run_that_nobody_agrees_to_change_nothing(
     firnline: Firnline, lake: Path
 ) -> None:
@@ -124,6 +140,37 @@ def test_a_bundle_of_what_is_there(firnline: Firnline, lake: Path) -> None:
     listed = {Path(line) for line in done.out.splitlines()}
     assert listed == {path for path in (lake / "out").rglob("*") if path.is_file()}
     assert firnline("erasure", "bundle", request, lake / "out").code == 2
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_file_and_secret_of_a_request_show_that_a_certificate_is_of_it(
+    firnline: Firnline, lake: Path, alone: bool
+) -> None:
+    keys = lake / "keys.csv"
+    if not alone:
+        other = lake / "other.csv"
+        other.write_text("customer\n2\n")
+        assert firnline("erasure", "ask", other).code == 0
+    taken = firnline("erasure", "ask", keys, "--json").data
+    run = firnline("erasure", "run", "--yes", "--json").data
+    id_ = next(each["certificate"] for each in run["tables"] if each["table"] == "orders")
+    proof = (
+        "certificate",
+        "orders",
+        id_,
+        "--keys",
+        keys,
+        "--secret",
+        f" {taken['secret'].upper()}",
+    )
+    shown = firnline(*proof)
+    assert shown.code == 0
+    said = " ".join(shown.out.split())
+    assert f"proven the file that was shown is that of request {taken['request']['id']}" in said
+    assert ("those of 1 other request" in said) is not alone
+    assert firnline(*proof, "--json").data["shown_request"] == taken["request"]["id"]
+    keys.write_text("customer\n0\n")
+    assert "are not those of certificate" in firnline(*proof).err
 
 
 @pytest.mark.parametrize(

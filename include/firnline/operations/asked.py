@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections.abc import Iterable
+
 import msgspec
 
 from firnline.errors import UsageError
@@ -26,6 +30,19 @@ class AskedKeys(Asked, frozen=True, kw_only=True):
     def asked(self) -> Asked:
         """Return what the certificate names."""
         return Asked(id=self.id, digest=self.digest)
+
+
+def file_digest(secret: str, pieces: Iterable[bytes]) -> str:
+    """Return the HMAC-SHA256 of a file of keys, 64 hexadecimal digits.
+
+    Args:
+        secret: of the request, hexadecimal.
+        pieces: the file, one after the other.
+    """
+    digest = hmac.new(bytes.fromhex(secret), digestmod=hashlib.sha256)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def asked_of(given: object) -> tuple[AskedKeys, ...]:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from firnline.errors import PropertiesDifferError, SettingsError
 from firnline.properties.record import Cluster, Properties, PropertiesRecord
+from firnline.settings.ages import LEAST_ORPHAN_MS
 from firnline.settings.fields import PartitionField, SortField, ends_misspelt
 from firnline.settings.load import TableSettings
 from firnline.settings.mirrors import Mirror
@@ -283,6 +284,15 @@ class Waits:
         With the grace for a clock that is ahead: a machine's date decides.
         """
         return self.once + self.grace
+
+    @property
+    def orphan_age(self) -> int:
+        """Age at which a sweep takes an orphan unless it is told another one, ms.
+
+        More than that of any work in progress, and never less than ``LEAST_ORPHAN_MS``.
+        """
+        longest = max(self.append_ttl, self.commit_ttl)
+        return max(self.orphan_grace, longest + 1, LEAST_ORPHAN_MS)
 
     @property
     def ended(self) -> int:

@@ -40,6 +40,15 @@ class BrokenTable:
         return tuple(map(root_of, (self.given, *self.others)))
 
     @property
+    def person(self) -> tuple[str, ...] | None:
+        """The columns that its sections name as those of people; None: they do not say it right."""
+        stated = [each.get("person") for each in (self.given, *self.others)]
+        named = [each for each in stated if isinstance(each, list)]
+        columns = [name for each in named for name in each]
+        right = len(named) == len(stated) and all(isinstance(name, str) for name in columns)
+        return tuple(dict.fromkeys(columns)) if right else None
+
+    @property
     def operations(self) -> tuple[Operation, ...]:
         """The operations that it has a DAG for, as far as the section names them."""
         given = self.given.get("operations")

@@ -214,6 +214,24 @@ ERASE = (
         unit=True,
     ),
     Mutation(
+        name="a request forgets tables whose settings have mistakes",
+        file="include/firnline/operations/erasure/ask.py",
+        old=", *_named_tables(people.settings, broken)),",
+        new=",),",
+        breaks="A table that leaves the settings with its mistake keeps rows of people erased.",
+        caught_by=_ASK,
+        unit=True,
+    ),
+    Mutation(
+        name="one request stands for all keys of a certificate",
+        file="include/firnline/operations/erase/proof.py",
+        old="    if len(certificate.requests) > 1:",
+        new="    if len(certificate.requests) > 2:",
+        breaks="Statistics exclude the keys of one person, and a part with another's is certified.",
+        caught_by=("tests/unit/operations/erase/test_proof.py",),
+        unit=True,
+    ),
+    Mutation(
         name="a request is due by when it was taken",
         file="include/firnline/operations/erasure/ask.py",
         old="    due = received + within if",
@@ -252,7 +270,7 @@ ERASE = (
     Mutation(
         name="a batch does not look at legal holds",
         file="include/firnline/operations/erasure/look.py",
-        old="        refuse_held_keys(base.snapshot, keys)\n",
+        old="        refuse_held_keys(base.table.settings.name, base.snapshot, keys)\n",
         new="",
         breaks="One person under a legal hold keeps all others of the table from being erased.",
         caught_by=_RUN,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from firnline.errors import SettingsError, UsageError
+from firnline.settings.broken import BrokenTable
 from firnline.settings.load import Settings, find_table, load_settings
 from firnline.settings.sections import ALL_OPERATIONS
 
@@ -121,6 +122,33 @@ def test_its_dags_are_those_that_the_section_names_as_far_as_it_does(
     tmp_path: Path, section: str, operations: tuple[str, ...]
 ) -> None:
     assert read(tmp_path, f"tables: {{t: {section}}}").broken["t"].operations == operations
+
+
+@pytest.mark.parametrize(
+    ("section", "person"),
+    [
+        ("{person: [a, b]}", ("a", "b")),
+        ("{person: []}", ()),
+        ("{person: a}", None),
+        ("{person: [[a]]}", None),
+        ("{persons: [a]}", None),
+        ("[]", None),
+    ],
+)
+def test_whether_it_has_rows_of_people_is_known_where_its_section_says_it(
+    tmp_path: Path, section: str, person: tuple[str, ...] | None
+) -> None:
+    assert read(tmp_path, f"tables: {{t: {section}}}").broken["t"].person == person
+
+
+def test_of_two_sections_both_have_to_say_that_there_are_no_people() -> None:
+    error = SettingsError("twice", next_step="keep one")
+    one: dict[str, list[str]] = {"person": ["a"]}
+    other: dict[str, list[str]] = {"person": []}
+    silent: dict[str, list[str]] = {}
+    assert BrokenTable("t", error, other, (one,)).person == ("a",)
+    assert BrokenTable("t", error, other, (other,)).person == ()
+    assert BrokenTable("t", error, other, (silent,)).person is None
 
 
 def test_its_alerts_are_those_of_the_section_or_the_defaults_if_they_are_right(

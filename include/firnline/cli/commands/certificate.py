@@ -22,6 +22,7 @@ from firnline.cli.options import (
 from firnline.cli.progress import working
 from firnline.pages import Column
 from firnline.state.witness import CertificateWitness
+from firnline.units import counted
 
 if TYPE_CHECKING:
     from firnline.operations.erase.certificate import Certificate
@@ -67,13 +68,18 @@ def certificate(
         typer.Option(
             "--keys",
             metavar="FILE",
-            help="The file of keys of that erase, with --secret: shows that the certificate is "
-            "theirs, and lets statistics decide after the log has forgotten them.",
+            help="The file of keys of that erase, or of one of its requests (`firnline erasure`), "
+            "with --secret: shows that the certificate is theirs, and lets statistics decide after "
+            "the log has forgotten them.",
         ),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option("--secret", metavar="HEX", help="What the report of the erase told."),
+        typer.Option(
+            "--secret",
+            metavar="HEX",
+            help="What the report of the erase, or the answer to the request, told.",
+        ),
     ] = None,
     bundle: Annotated[
         Path | None,
@@ -97,7 +103,7 @@ def certificate(
     opened = open_target(table, settings)
     require_table(opened)
     name = opened.settings.name
-    from firnline.operations.erase.proof import shown_keys
+    from firnline.operations.erase.proof import shown_keys, shown_request
 
     shown = shown_keys(erase, keys, secret)
     folder = None if bundle is None else _folder(bundle)
@@ -119,7 +125,9 @@ def certificate(
     ):
         completed = complete_certificate(opened, erase, identity(opened), shown)
     bundled = {} if folder is None else {"bundle": _bundled(opened, erase, folder)}
-    told = {"witness": _witness(name, completed), "shown": shown is not None, **bundled}
+    asked = None if shown is None else shown_request(opened, completed, shown)
+    proof = {"shown": shown is not None, "shown_request": asked}
+    told = {"witness": _witness(name, completed), **proof, **bundled}
     output.show(completed.to_json() | told, as_json, _render)
 
 
@@ -185,7 +193,7 @@ def _render(data: dict[str, Any]) -> None:
     if data["link"] is not None:
         rows.append(("number", f"{number(data['link']['number'])} of this table's erases"))
     if data["shown"]:
-        rows.append(("proven", "its keys are those that were shown"))
+        rows.append(("proven", _proven(data)))
     output.pairs(rows)
     output.line()
     _render_parts(data["parts"], replaced)
@@ -200,6 +208,14 @@ def _render(data: dict[str, Any]) -> None:
         output.line()
     output.line(_LIMITS)
     _render_bundle(data)
+
+
+def _proven(data: dict[str, Any]) -> str:
+    request, count = data["shown_request"], len(data["requests"])
+    if request is None:
+        return "its keys are those that were shown"
+    rest = f", and those of {counted(count - 1, 'other request')}" if count > 1 else ""
+    return f"the file that was shown is that of request {request}; its keys are of it{rest}"
 
 
 def _render_parts(parts: list[dict[str, Any]], replaced: dict[str, Any] | None) -> None:

@@ -11,32 +11,33 @@ from firnline.state.holds import Held
 from firnline.state.snapshot import Snapshot
 from firnline.units import counted
 
-_END = "; the erasure waits until a person ends the hold: `firnline hold` lists them"
+_WAITS = "the erasure waits until a person ends the hold"
 
 
 class HeldKeysError(UsageError):
     """Rows of the keys are under a legal hold, or may be."""
 
 
-def refuse_held_keys(snapshot: Snapshot, keys: KeySet) -> None:
+def refuse_held_keys(table: str, snapshot: Snapshot, keys: KeySet) -> None:
     """Raise HeldKeysError if rows of the keys may be under a legal hold. No text holds a key.
 
     A hold by other columns, or by partitions, covers rows of a key or does not: that keys alone do
     not tell, so an erase waits for its end.
     """
+    end = f"; {_WAITS}: `firnline hold {table}` lists them"
     for hold in Held.of(snapshot).holds:
         count = _covered(hold, snapshot, keys)
         if count is None:
             raise HeldKeysError(
                 f"whether rows of these keys are under the legal hold {quoted(hold.name)} "
                 f"({hold.why}) cannot be told from the keys; nothing was erased",
-                next_step=f"hold by {', '.join(keys.columns)} where possible{_END}",
+                next_step=f"hold by {', '.join(keys.columns)} where possible{end}",
             )
         if count:
             raise HeldKeysError(
                 f"{counted(count, 'key')} of {len(keys.keys):,} is under the legal hold "
                 f"{quoted(hold.name)} ({hold.why}); nothing was erased",
-                next_step=f"leave the keys of the hold out{_END}",
+                next_step=f"leave the keys of the hold out{end}",
             )
 
 

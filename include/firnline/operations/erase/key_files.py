@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import ObjectNotFoundError, PartUnreadableError, UsageError
 from firnline.kernel.staging import own_folder
-from firnline.operations.asked import AskedKeys
+from firnline.operations.asked import AskedKeys, file_digest
 from firnline.operations.erase.csv_lines import wrong_line
 from firnline.operations.erase.keys import (
     MAX_KEY_BYTES,
@@ -42,6 +43,8 @@ from firnline.store.client import open_store
 from firnline.table import Table
 from firnline.types.sql import fold_name
 
+_PIECE = 2**20
+"""Bytes of a file that are read at a time for its digest."""
 _ENDINGS = (".parquet", ".csv")
 _SEPARATORS = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}
 """Between columns, as other programs write what they call CSV."""
@@ -111,6 +114,29 @@ def check_asked(path: Path, columns: Sequence[str], schema: Mapping[str, str]) -
     """
     with suppress(NoKeyError):
         _partial_keys(columns, schema, [(path, str(path))], str(path))
+
+
+def digest_of_file(table: Table, file: str, secret: str) -> str:
+    """Return the digest of a file as a request states it. Requests: 1 GET for a URL.
+
+    Raises UsageError: it is not there.
+    """
+    with own_folder() as folder:
+        path = _local(table, file, folder)
+        require_file(path, file)
+        with path.open("rb") as opened:
+            return file_digest(secret, iter(partial(opened.read, _PIECE), b""))
+
+
+def read_request(
+    table: Table, columns: Sequence[str], schema: Mapping[str, str], file: str
+) -> KeySet:
+    """Read the file of one request as ``read_asked`` does. Requests: 1 GET for a URL.
+
+    Raises UsageError: as ``read_asked``.
+    """
+    with own_folder() as folder:
+        return _partial_keys(columns, schema, [(_local(table, file, folder), file)], file)
 
 
 def _partial_keys(

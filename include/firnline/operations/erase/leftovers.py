@@ -17,10 +17,11 @@ from firnline.operations.erase.certificate import (
     remaining,
 )
 from firnline.operations.erase.evidence import Search
+from firnline.operations.erase.sweeping import sweep_step
 from firnline.operations.prepared.expiry import discard_changed
 from firnline.operations.prepared.objects import made_before
 from firnline.store.multipart import open_uploads
-from firnline.store.upload import OpenUploads
+from firnline.store.upload import OpenUploads, Upload
 from firnline.table import Table
 
 WHY_DISCARDED = "rows of it were erased"
@@ -76,27 +77,27 @@ def clear_uploads(search: Search) -> tuple[Remaining, ...]:
         return (Remaining(kind="upload", count=0, why=why, next_step=error.next_step),)
     return remaining(
         "upload",
-        left,
+        [upload.name for upload in left],
         "begun before the erase ended, or by somebody who has ended or sleeps; never completed",
-        f"run `firnline sweep {table.settings.name}`, and this again",
+        sweep_step(search, max((upload.began_ms for upload in left), default=0)),
     )
 
 
-def _uploads_of_keys(search: Search, uploads: OpenUploads) -> Iterator[str]:
+def _uploads_of_keys(search: Search, uploads: OpenUploads) -> Iterator[Upload]:
     for upload in uploads.list(search.table.paths.erase_dir):
         dead = upload.began_ms + search.waits.commit_ttl < search.inventory.now_ms
         if not dead or uploads.abort(upload) is not None:
-            yield upload.name
+            yield upload
 
 
-def _other_uploads(search: Search, uploads: OpenUploads) -> Iterator[str]:
+def _other_uploads(search: Search, uploads: OpenUploads) -> Iterator[Upload]:
     # A young one is of somebody who works now. Whether that one slept before, nobody can tell; it
     # is as if it had uploaded after the completion.
     dead = search.inventory.now_ms - search.longest_ms
     paths = search.table.paths
     # Logs, prepared changes and mirrors have values of rows, too.
     found = chain(uploads.list(paths.data_dir), uploads.list_free(paths.small_dirs))
-    return (upload.name for upload in found if upload.began_ms < max(search.over_ms, dead))
+    return (upload for upload in found if upload.began_ms < max(search.over_ms, dead))
 
 
 def clear_prepared(search: Search, base: Base, run: RunIdentity) -> tuple[Remaining, ...]:
@@ -116,8 +117,8 @@ def clear_prepared(search: Search, base: Base, run: RunIdentity) -> tuple[Remain
         "prepared change",
         made_before(table, seq),
         "prepared before the erase; it may show rows of the keys",
-        f"end it (`firnline rewrite {name} --prepared` names it), or run `firnline sweep {name}`, "
-        "which ends a commit that nobody finishes",
+        f"end it (`firnline rewrite {name} --prepared` names it), or run `firnline sweep {name} "
+        "--delete`, which ends a commit that nobody finishes",
     )
 
 

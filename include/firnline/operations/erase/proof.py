@@ -1,7 +1,9 @@
 """Show that a set of keys is the one of a certificate.
 
 The digest of a certificate has a secret that was told to whoever ran the erase. Without it nobody
-can try out keys, and with it and the keys anybody can show whose certificate it is.
+can try out keys, and with it and the keys anybody can show whose certificate it is. A certificate
+of requests of erasure has a digest for each, of its file, with a secret that was told to whoever
+handed it in.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from firnline.errors import UsageError
 from firnline.operations.erase.certificate import Certificate
-from firnline.operations.erase.key_files import read_keys
+from firnline.operations.erase.key_files import digest_of_file, read_keys, read_request
 from firnline.operations.erase.keys import KeySet
 from firnline.table import Table
 
@@ -27,7 +30,13 @@ class ShownKeys:
     keys_file: str
     """As of ``EraseOptions``."""
     secret: str = ""
-    """As the report of the erase told it, in any case; empty for a certificate of version 1."""
+    """As the report of the erase, or the request, told it, in any case; empty for a certificate of
+    version 1."""
+
+    @property
+    def plain(self) -> str:
+        """Return the secret as digests take it."""
+        return self.secret.strip().lower()
 
 
 def shown_keys(erase: str | None, keys_file: str | None, secret: str | None) -> ShownKeys | None:
@@ -53,13 +62,16 @@ def shown_keys(erase: str | None, keys_file: str | None, secret: str | None) -> 
 
 def proven(
     table: Table, certificate: Certificate, schema: Mapping[str, str], shown: ShownKeys
-) -> KeySet:
-    """Return the keys of a certificate, from somebody who knows them. One GET for a URL.
+) -> KeySet | None:
+    """Return the keys of a certificate, from somebody who knows them, or those of its requests.
+
+    None if it is shown that a request is one of the certificate's, which has more keys than those.
+    Requests: for a URL a GET, and one more for a certificate of requests.
 
     Raises UsageError: there is no secret, the file does not read, or its keys or the secret are
     others.
     """
-    secret = shown.secret.strip().lower()
+    secret = shown.plain
     if not secret and certificate.version > 1:
         raise UsageError(
             f"keys show nothing of certificate {certificate.id} without its secret",
@@ -68,14 +80,43 @@ def proven(
     if secret and _SECRET.fullmatch(secret) is None:
         raise UsageError(
             "the secret of a certificate has 64 hexadecimal digits",
-            next_step="take it from the report of the erase",
+            next_step="take it from the report of the erase, or from the answer to the request",
         )
-    keys = read_keys(table, certificate.columns, schema, shown.keys_file)
+    if shown_request(table, certificate, shown) is not None:
+        return _keys_of_request(table, certificate, schema, shown)
+    reads = read_request if certificate.requests else read_keys
+    keys = reads(table, certificate.columns, schema, shown.keys_file)
     if not hmac.compare_digest(keys.digest(secret), certificate.digest):
         raise UsageError(
             f"the keys of {shown.keys_file} with this secret are not those of certificate "
             f"{certificate.id}",
-            next_step="take the file of keys and the secret of that very erase; a column that has "
-            "got another type since gives another digest",
+            next_step="take the file of keys and the secret of that very erase, or of one of its "
+            "requests; a column that has got another type since gives an erase another digest",
         )
     return keys
+
+
+def shown_request(table: Table, certificate: Certificate, shown: ShownKeys) -> str | None:
+    """Return the request of a certificate whose file and secret are shown; None if it is none.
+
+    Requests: for a URL 1 GET, if the certificate has requests. Raises UsageError: no such file.
+    """
+    if not certificate.requests:
+        return None
+    digest = digest_of_file(table, shown.keys_file, shown.plain)
+    found = (each.id for each in certificate.requests if hmac.compare_digest(each.digest, digest))
+    return next(found, None)
+
+
+def _keys_of_request(
+    table: Table, certificate: Certificate, schema: Mapping[str, str], shown: ShownKeys
+) -> KeySet | None:
+    """Return the keys of a request that is the only one of a certificate; None: not known.
+
+    Those of one among others are not all: a part that holds none of them may hold others.
+    """
+    if len(certificate.requests) > 1:
+        return None
+    with suppress(UsageError):  # a column may have another name or type by now
+        return read_request(table, certificate.columns, schema, shown.keys_file)
+    return None

@@ -116,7 +116,7 @@ def preview(table: Table, options: EraseOptions) -> ErasePlan:
     """
     base = take_base(table)
     keys = load_keys(base.table, base.snapshot, options)
-    refuse_held_keys(base.snapshot, keys)
+    refuse_held_keys(base.table.settings.name, base.snapshot, keys)
     return plan_erase(base.snapshot, base.table.settings, keys.planned(), len(keys.keys))
 
 
@@ -189,7 +189,7 @@ class _Run:
         """Plan the erase. Raises UsageError for invalid keys."""
         if not self.runner.replans:
             self.keys = load_keys(self.table, base.snapshot, self.options)
-        refuse_held_keys(base.snapshot, self.keys)
+        refuse_held_keys(self.table.settings.name, base.snapshot, self.keys)
         return plan_erase(
             base.snapshot, self.table.settings, self.keys.planned(), len(self.keys.keys)
         )

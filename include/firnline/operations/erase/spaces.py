@@ -1,4 +1,6 @@
-"""White space at an end of a key: it matches no row without it, and the person would stay.
+"""What nobody sees at an end of a key: it matches no row without it, and the person would stay.
+
+That is white space, and format characters (category Cf of Unicode), as a zero-width space.
 
 It is not taken away either: the rows of one key are not those of another. In CSV it is nearly
 always a mistake of whoever has written the file, so that is refused. Parquet holds values as a
@@ -10,6 +12,7 @@ program had them, as those of columns of a fixed width: they are keys, and are t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from unicodedata import category
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +20,13 @@ import pyarrow.compute as pc
 from firnline.errors import UsageError
 from firnline.types.sql import fold_name
 
+_UNSEEN = r"\A\p{Cf}|\p{Cf}\z"
+
 
 def without_spaces(
     batches: Iterable[pa.RecordBatch], shown: str, columns: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a CSV file. Raises UsageError for white space at an end of a key.
+    """Yield the rows of a CSV file. Raises UsageError for a key that is ``spaced``.
 
     Args:
         batches: its rows.
@@ -33,8 +38,8 @@ def without_spaces(
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for row in spaced(column)[:1] if fold_name(name) in wanted else ():
                 raise UsageError(
-                    f"key {before + row + 1} of {shown} has white space at an end of its {name}, "
-                    "and would match no row without it",
+                    f"key {before + row + 1} of {shown} has {_what(column[row].as_py())} at an end "
+                    f"of its {name}, and would match no row without it",
                     next_step="take it away; if the rows have it, too, write the keys as Parquet, "
                     "whose values are taken as they are",
                 )
@@ -43,14 +48,21 @@ def without_spaces(
 
 
 def spaced(column: pa.Array) -> list[int]:
-    """Return the places of the texts of a column that begin or end with white space."""
+    """Return the places of the texts of a column that begin or end with what nobody sees."""
     if pa.types.is_dictionary(column.type):
         places = set(spaced(column.dictionary))
         marked = pa.array([at in places for at in range(len(column.dictionary))], pa.bool_())
         found = pc.take(marked, column.indices)
     elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        found = pc.not_equal(pc.utf8_trim_whitespace(column), column)
+        white = pc.not_equal(pc.utf8_trim_whitespace(column), column)
+        found = pc.or_(white, pc.match_substring_regex(column, _UNSEEN))
     else:
         return []
     where: list[int] = pc.indices_nonzero(pc.fill_null(found, False)).to_pylist()
     return where
+
+
+def _what(text: str) -> str:
+    """Return what a text that is ``spaced`` has at an end; of the text itself it tells nothing."""
+    unseen = next((each for each in (text[0], text[-1]) if category(each) == "Cf"), None)
+    return "white space" if unseen is None else f"the invisible character U+{ord(unseen):04X}"

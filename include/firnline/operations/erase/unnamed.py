@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firnline.log.dated import written_since
 from firnline.operations.erase.certificate import Remaining, remaining
 from firnline.operations.erase.evidence import Search
+from firnline.operations.erase.sweeping import sweep_step
 from firnline.parquet.footers import FooterFacts, FooterTask, FooterWanted, many_facts
 from firnline.store.base import ObjectMeta
 
@@ -28,20 +30,29 @@ def find_unnamed(search: Search) -> tuple[Remaining, ...]:
     clock was over (two where its footer is very long). Raises StoreError.
     """
     over, now = search.over_ms, search.inventory.now_ms
-    early, later = list[str](), list[ObjectMeta]()
+    early, later = list[ObjectMeta](), list[ObjectMeta]()
     parts = search.inventory.snapshot.parts
     for key, meta in search.inventory.objects.items():
         if key in parts:
             continue
         if meta.modified_ms < over:
-            early.append(meta.key)
+            early.append(meta)
         else:
             later.append(meta)
-    step = f"run `firnline sweep {search.table.settings.name}`"
+    slept = set(_of_sleepers(search, later))
     return (
-        *remaining("orphan", early, _BEFORE, step, over if over > now else None),
-        *remaining("orphan", list(_of_sleepers(search, later)), _SLEPT, step),
+        *_orphans(search, early, _BEFORE, over if over > now else None),
+        *_orphans(search, [meta for meta in later if meta.key in slept], _SLEPT),
     )
+
+
+def _orphans(
+    search: Search, found: list[ObjectMeta], why: str, until_ms: int | None = None
+) -> tuple[Remaining, ...]:
+    now = search.inventory.now_ms
+    since = (written_since(meta.key, meta.modified_ms, now) for meta in found)
+    step = sweep_step(search, max(since, default=0))
+    return remaining("orphan", [meta.key for meta in found], why, step, until_ms)
 
 
 def _of_sleepers(search: Search, unnamed: list[ObjectMeta]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, cast
 
@@ -12,6 +12,7 @@ import msgspec
 from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, UsageError, some
 from firnline.log.txn_file import RunIdentity
+from firnline.operations.asked import file_digest
 from firnline.operations.at_once import at_once
 from firnline.operations.erase.key_files import (
     batches_of,
@@ -24,11 +25,12 @@ from firnline.operations.erase.key_files import (
 )
 from firnline.operations.erase.keys import MAX_KEYS, too_many
 from firnline.operations.erase.spaces import spaced, without_spaces
-from firnline.operations.erasure.record import Request, file_digest
+from firnline.operations.erasure.look import TableLook
+from firnline.operations.erasure.record import Request
 from firnline.operations.erasure.run import People
 from firnline.operations.runner import Report
 from firnline.rows.source import require_file
-from firnline.settings.load import TableSettings
+from firnline.settings.load import Settings, TableSettings
 from firnline.state.health import require_table
 from firnline.types.sql import fold_name
 from firnline.units import about_size
@@ -64,14 +66,18 @@ class AskReport(Report, frozen=True, kw_only=True):
     unstated: tuple[str, ...]
     """Tables of which nobody has said whether they have rows of people."""
     unread: tuple[str, ...] = ()
-    """Tables that could not be read, each with the reason: whether the keys fit them is unknown."""
+    """Tables that could not be read, or whose settings have mistakes, each with the reason: whether
+    the keys fit them is unknown. Of settings that do not read the file."""
     spaced: dict[str, int] = {}
-    """Values of Parquet that begin or end with white space, by column: no row without it matches
-    them."""
+    """Values of Parquet that begin or end with white space or an invisible character, by column: no
+    row without it matches them."""
 
 
 def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
     """Take a request. Requests: those of ``read_base`` for each table it is for, and 2 PUT.
+
+    A table whose settings have mistakes is one of them unless they say that it has no people: it
+    may leave the settings before it is erased, and the request has to know of it then.
 
     Args:
         people: all tables, and the folder of requests.
@@ -79,9 +85,9 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         run: who takes it.
 
     Raises:
-        UsageError: the file does not read or has no key, or one of CSV has white space at an end;
-            a time that is none; tables whose columns it lacks or cannot hold its keys, unless they
-            are left out.
+        UsageError: the file does not read or has no key, or one of CSV has what nobody sees at an
+            end (``spaces``); a time that is none; tables whose columns it lacks or cannot hold its
+            keys, unless they are left out.
         StoreError: it is unknown whether it was taken.
     """
     folder, tables = people.folder, list(people.settings.tables.values())
@@ -95,11 +101,16 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
             next_step="correct the times; they are in UTC",
         )
     path = Path(options.keys)
-    _refuse_unknown(tables, options.without)
+    _refuse_unknown(people.settings, options.without)
     asked = [each for each in tables if each.person and each.name not in options.without]
-    keys = _read(path, {fold_name(name) for table in asked for name in table.person or ()})
+    broken = [each for each in people.broken if each.table not in options.without]
+    columns = (*(each.person or () for each in asked), *(each.columns for each in broken))
+    keys = _read(path, {fold_name(name) for each in columns for name in each})
     _refuse_lacking(asked, keys.columns, path)
-    unread = _unread(people, asked, path)
+    if not asked and not broken:
+        raise _no_table()
+    mistaken = tuple(f"{each.table}: {each.unread}" for each in broken)
+    unread = (*_unread(people, asked, path), *mistaken)
     secret, data = folder.ids.secret(), path.read_bytes()
     request = Request(
         id=folder.ids.uuid7(now),
@@ -107,11 +118,11 @@ def ask(people: People, options: AskOptions, run: RunIdentity) -> AskReport:
         due_ms=due,
         columns=keys.columns,
         keys=keys.rows,
-        digest=file_digest(secret, data),
+        digest=file_digest(secret, [data]),
         ending=keys.ending,
         taken_ms=now,
         taken_by=run,
-        tables=tuple(each.name for each in asked),
+        tables=(*(each.name for each in asked), *_named_tables(people.settings, broken)),
         without=options.without,
         reference=options.reference,
     )
@@ -198,8 +209,13 @@ def _read(path: Path, wanted: Collection[str]) -> _Keys:
     )
 
 
-def _refuse_unknown(tables: Sequence[TableSettings], without: Sequence[str]) -> None:
-    unknown = sorted({*without} - {each.name for each in tables})
+def _named_tables(settings: Settings, broken: Sequence[TableLook]) -> Iterator[str]:
+    """Yield the tables with mistakes; not the files, which are no tables once they read."""
+    return (each.table for each in broken if each.table in settings.broken)
+
+
+def _refuse_unknown(settings: Settings, without: Sequence[str]) -> None:
+    unknown = sorted({*without} - {*settings.tables, *settings.broken})
     if unknown:
         raise UsageError(
             f"the settings have no table {some(unknown)}", next_step="correct --without"
@@ -218,8 +234,10 @@ def _refuse_lacking(asked: Sequence[TableSettings], columns: Sequence[str], path
             f"{path} has no values for {some(lacking)}",
             next_step="add these columns, or leave tables out with --without NAME",
         )
-    if not asked:
-        raise UsageError(
-            "no table of the settings names columns of a person",
-            next_step="write `person: [customer_id]` into tables that have rows of people",
-        )
+
+
+def _no_table() -> UsageError:
+    return UsageError(
+        "no table of the settings names columns of a person",
+        next_step="write `person: [customer_id]` into tables that have rows of people",
+    )

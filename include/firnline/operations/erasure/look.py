@@ -123,7 +123,7 @@ class _Batch:
         asked = tuple(folder.keys_of(each) for each in requests)
         options = EraseOptions(columns=base.table.settings.person or (), requests=asked)
         keys = load_keys(base.table, base.snapshot, options)
-        refuse_held_keys(base.snapshot, keys)
+        refuse_held_keys(base.table.settings.name, base.snapshot, keys)
         return cls(requests, keys)
 
 

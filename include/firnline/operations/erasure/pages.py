@@ -26,14 +26,14 @@ def taken_page(data: Mapping[str, Any]) -> Page:
     )
     page.line()
     page.line(
-        "Note the secret, it is stored nowhere: the HMAC-SHA256 of the file of keys with it is the "
-        "digest that the certificates of this request state."
+        "Note the secret, it is stored nowhere: with it and the file of keys `firnline certificate "
+        "TABLE ID --keys FILE --secret SECRET` shows that a certificate is of this request."
     )
     _add_unread(page, data)
     for column, count in data["spaced"].items():
         page.line(
-            f"White space at an end of {counted(count, 'value')} of {column}: only rows that have "
-            "it, too, are erased."
+            f"White space, or an invisible character, at an end of {counted(count, 'value')} of "
+            f"{column}: only rows that have it, too, are erased."
         )
     _add_unstated(page, data["unstated"])
     page.line("Nothing is erased yet. To erase this and what else waits:")

@@ -53,7 +53,7 @@ class Open:
     """Hindrances, a sentence for each table."""
     ripe_ms: int | None
     """Time from which the last of its certificates may be complete, unix ms; None: they may be by
-    now, or none waits."""
+    now, or a table is not erased, whose certificate nobody can date."""
 
     @property
     def overdue(self) -> bool:
@@ -73,7 +73,7 @@ class Open:
     @property
     def waiting(self) -> bool:
         """Return True if no reader finds a row of it, and certificates or its end are missing."""
-        return all(each.state in DONE or each.state == "waiting" for each in self.tables)
+        return _no_reader_finds(self.tables)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -195,8 +195,12 @@ def _open(
         complete=tuple(each.erased for each in tables if each.erased is not None),
         left=tuple(each.table for each in tables if each.state not in DONE),
         why=tuple(f"{each.table}: {each.why}" for each in tables if each.why),
-        ripe_ms=max(ripe, default=None),
+        ripe_ms=max(ripe, default=None) if _no_reader_finds(tables) else None,
     )
+
+
+def _no_reader_finds(tables: Sequence[Reached]) -> bool:
+    return all(each.state in DONE or each.state == "waiting" for each in tables)
 
 
 def _reached(request: Request, looks: Sequence[TableLook]) -> Iterator[Reached]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from typing import Literal
 
 import msgspec
@@ -25,7 +23,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keys: int
     """Rows of the file."""
     digest: str
-    """HMAC-SHA256 of the file, with a secret that whoever took the request was told."""
+    """Of the file (``asked.file_digest``), with a secret that whoever took the request was told."""
     ending: Literal["csv", "parquet"]
     taken_ms: int
     """When it was written, unix ms."""
@@ -64,8 +62,3 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tables of the settings of which nobody has said whether they have rows of people."""
     withdrawn: str = ""
     """Why it was withdrawn; empty: it was carried out."""
-
-
-def file_digest(secret: str, data: bytes) -> str:
-    """Return the HMAC-SHA256 of a file of keys, 64 hexadecimal digits."""
-    return hmac.new(bytes.fromhex(secret), data, hashlib.sha256).hexdigest()

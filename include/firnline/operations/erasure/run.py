@@ -53,10 +53,18 @@ class People:
 
     @property
     def broken(self) -> tuple[TableLook, ...]:
-        """Return the tables whose settings have mistakes, or do not read: they may have people."""
+        """Return the tables whose settings have mistakes, or do not read, and may have people.
+
+        Of a file that does not read its tables are unknown: its name stands for them.
+        """
         return tuple(
-            TableLook(table=each.name, columns=(), unread=each.error.headline)
+            TableLook(
+                table=each.name,
+                columns=each.person or (),
+                unread=f"{each.error.headline.rstrip(':')}; {each.error.next_step}",
+            )
             for each in self.settings.unusable
+            if each.person != ()
         )
 
 

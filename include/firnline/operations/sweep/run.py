@@ -284,7 +284,7 @@ def _grace(name: str, options: SweepOptions, others: Waits) -> int:
     """Return the minimum age of an orphan, ms: more than the age of any work in progress."""
     longest = max(others.append_ttl, others.commit_ttl)
     if options.older_than is None:
-        return max(others.orphan_grace, longest + 1)
+        return others.orphan_age
     if options.older_than < LEAST_ORPHAN_MS or options.older_than <= longest:
         least = f"at least {format_duration(LEAST_ORPHAN_MS)}"
         if longest >= LEAST_ORPHAN_MS:

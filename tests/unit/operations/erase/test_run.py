@@ -374,7 +374,7 @@ def test_an_object_that_no_log_file_names_is_an_orphan_that_may_hold_keys(erase:
     assert found.status == "waiting"
     (orphan,) = [entry for entry in found.remaining if entry.kind == "orphan"]
     assert orphan.objects == (left_over,)
-    assert orphan.next_step == "run `firnline sweep t`"
+    assert orphan.next_step.startswith("run `firnline sweep t --delete` from ")
     del world.store.objects[left_over]
     assert complete(world, report).status == "complete"
 

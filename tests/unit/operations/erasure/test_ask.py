@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firnline.errors import UsageError
+from firnline.errors import SettingsError, UsageError
 from firnline.operations.erasure.ask import AskOptions, ask
 from firnline.operations.erasure.pages import taken_page
+from firnline.operations.erasure.run import People, look
+from firnline.settings.broken import BrokenTable
+from firnline.settings.files import UnreadFile
 from tests.support.people import DAY, RUN, Town, shop
 
 
@@ -91,6 +95,7 @@ def test_keys_that_lack_the_columns_of_a_table_are_refused_unless_it_is_left_out
         ("customer_id,email\n1,2\n1,2,3\n", "does not read: line 3 has 3 columns, and its head 2"),
         ("customer_id,email\n1,p1@x.y \n", "key 1 of .* has white space at an end of its email"),
         ("note,customer_id,email\na,1, p1@x.y\n", "key 1 of .* white space at an end of its email"),
+        ("customer_id,email\n1,p1@x.y\u200b\n", r"invisible character U\+200B at an end of its em"),
         ("customer_id;email\n1;p1@x.y\n", "semicolons between its columns"),
         ("customer_id;email\n1,0;p1@x.y\n", "semicolons between its columns"),
         ("customer_id,customer_id,email\n1,2,a\n", "2 column"),
@@ -165,6 +170,53 @@ def test_a_table_that_cannot_be_read_holds_up_no_request(tmp_path: Path) -> None
     assert why.startswith("new: ")
 
 
+def with_broken(town: Town, name: str, given: dict[str, Any]) -> People:
+    """The people of a town that has one table more, whose settings have a mistake."""
+    broken = BrokenTable(name, SettingsError("a typo", next_step="correct it"), given)
+    return replace(town.people, settings=replace(town.settings, broken={name: broken}))
+
+
+@pytest.mark.parametrize("given", [{"person": ["customer_id"]}, {"person": "customer_id"}, {}])
+def test_a_table_whose_settings_have_a_mistake_is_named_with_it_and_stays_in_the_request(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    town = shop(tmp_path)
+    options = AskOptions(keys=town.keys("customer_id,email\n1,p1@x.y\n"))
+    report = ask(with_broken(town, "new", given), options, RUN)
+    assert report.tables == report.request.tables == ("orders", "mails", "new")
+    assert report.unread == ("new: a typo; correct it",)
+    assert "new" in town.look().requests[0].left  # after it has left the settings
+    out = AskOptions(keys=options.keys, without=("new",))
+    without = ask(with_broken(town, "new", given), out, RUN)
+    assert (without.tables, without.unread) == (("orders", "mails"), ())
+
+
+def test_a_table_with_a_mistake_that_says_it_has_no_people_is_no_table_of_a_request(
+    tmp_path: Path,
+) -> None:
+    town = shop(tmp_path)
+    options = AskOptions(keys=town.keys("customer_id,email\n1,p1@x.y\n"))
+    people = with_broken(town, "new", {"person": []})
+    assert ask(people, options, RUN).tables == ("orders", "mails")
+    assert look(people).requests[0].left == ("mails", "orders")
+
+
+def test_keys_of_a_table_with_a_mistake_have_no_white_space_either(tmp_path: Path) -> None:
+    town = Town(tmp_path, {})
+    people = with_broken(town, "new", {"person": ["Code"]})
+    with pytest.raises(UsageError, match="white space at an end of its code"):
+        ask(people, AskOptions(keys=town.keys("code\na \n")), RUN)
+    assert ask(people, AskOptions(keys=town.keys("code\na\n")), RUN).tables == ("new",)
+
+
+def test_a_file_of_settings_that_does_not_read_is_named_and_is_no_table(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    unread = UnreadFile(tmp_path / "sales.yaml", SettingsError("a typo", next_step="mend it"), None)
+    people = replace(town.people, settings=replace(town.settings, unread=(unread,)))
+    report = ask(people, AskOptions(keys=town.keys("customer_id,email\n1,p1@x.y\n")), RUN)
+    assert (report.tables, report.unread) == (("orders", "mails"), ("sales.yaml: a typo; mend it",))
+
+
 def test_white_space_in_columns_that_identify_nobody_does_not_matter(tmp_path: Path) -> None:
     report = shop(tmp_path).ask("note,customer_id,email\n a letter ,1,p1@x.y\n")
     assert (report.request.keys, report.spaced) == (1, {})
@@ -178,7 +230,7 @@ def test_white_space_at_an_end_of_a_text_of_parquet_is_told_and_kept(tmp_path: P
     report = ask(town.people, AskOptions(keys=str(path)), RUN)
     assert report.spaced == {"CODE": 2}
     said = " ".join(taken_page(report.to_json()).lines())
-    assert "White space at an end of 2 values of CODE: only rows that have it, too" in said
+    assert "invisible character, at an end of 2 values of CODE: only rows that have it, too" in said
     town.run()
     assert town.rows("codes", "n") == [2]
 

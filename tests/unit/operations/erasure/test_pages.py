@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from firnline.operations.erasure.pages import plan_page, report_page, taken_page
-from tests.support.people import DAY, shop
+from firnline.operations.hold.run import run_hold
+from firnline.operations.operation import Work, decided
+from firnline.operations.options import HoldOptions
+from tests.support.people import DAY, RUN, shop
 
 
 def text(page: object) -> str:
@@ -36,6 +39,17 @@ def test_what_is_erased_and_not_certified(tmp_path: Path) -> None:
     page = plan_page(town.look().to_json())
     assert "T-1: certified from 20" in text(page)
     assert page.sentence.endswith("A run would erase nothing")
+
+
+def test_no_time_of_certificates_is_told_while_a_table_is_not_erased(tmp_path: Path) -> None:
+    town = shop(tmp_path)
+    hold = HoldOptions(name="case-17", where="email = 'p1@x.y'", why="a case")
+    run_hold(Work(town.open("mails"), RUN, consent=decided), hold)
+    town.ask("customer_id,email\n1,p1@x.y\n", reference="T-1")
+    town.run()
+    said = text(plan_page(town.look().to_json()))
+    assert "T-1, mails: " in said
+    assert "certified from" not in said
 
 
 def test_no_request(tmp_path: Path) -> None:

@@ -136,7 +136,9 @@ def test_a_legal_hold_keeps_one_request_and_not_the_others(tmp_path: Path) -> No
     free = town.ask("customer_id,email\n2,p2@x.y\n").request.id
     plan = town.look()
     assert state_of(plan, "orders", held) == "held"
-    assert "case-1" in next(each for each in plan.requests if each.request.id == held).why[0]
+    (why,) = next(each for each in plan.requests if each.request.id == held).why
+    assert "case-1" in why
+    assert why.endswith("`firnline hold orders` lists them")
     town.run()
     assert town.rows("orders", "n") == [0, 1, 3, 4, 5]
     assert town.rows("mails", "n") == [0, 3, 4, 5]
