@@ -100,7 +100,7 @@ class Held:
             raise UsageError(
                 f"{what} may take rows of the legal hold {_described(self.holds[0])}, also some "
                 "that are being appended",
-                next_step=f"{instead}, or end the hold first: `firnline hold` lists them",
+                next_step=f"{instead}, or end the hold first: `firnline hold TABLE` lists them",
             )
 
     def refuse_loss(self, what: str) -> None:
@@ -112,7 +112,8 @@ class Held:
         if self.holds:
             raise UsageError(
                 f"{what} takes values of the rows of the legal hold {_described(self.holds[0])}",
-                next_step="leave it until a person has ended the hold: `firnline hold` lists them",
+                next_step="leave it until a person has ended the hold: "
+                "`firnline hold TABLE` lists them",
             )
 
     def by_partition(self) -> Held:

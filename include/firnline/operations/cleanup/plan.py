@@ -43,7 +43,7 @@ _REVIVED = (
 _MIRRORED = "the {format} mirror shows them, or did so within the grace"
 _UNDER_HOLD = (
     "were dropped before a legal hold that may cover rows of them, which keeps those that still "
-    "exist (`firnline hold`)"
+    "exist (`firnline hold TABLE`)"
 )
 _HELD = "hold something that no other log file carries"
 _LATE = "landed too late and count for nobody: older versions may still read them"

@@ -89,7 +89,7 @@ def plan_hold(base: Base, options: HoldOptions, now_ms: int, user: str) -> HoldP
     if options.name in [hold.name for hold in stated.held]:
         raise UsageError(
             f"there is a legal hold {quoted(options.name)} already",
-            next_step="choose another name; `firnline hold` lists those in force",
+            next_step="choose another name; `firnline hold TABLE` lists those in force",
         )
     choose(snapshot.partitions, options.partitions)
     where = parse_where(options.where, snapshot) if options.where else None
