@@ -30,6 +30,8 @@ _TYPED = re.compile(r"`firnline ([^`]*)`|`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
 """Commands as they are typed, and options outside of them."""
 _LISTING = "see `firnline parts`; "
 """Of a step that goes on with what the command lists; no DAG lists it."""
+_AFTER_APPROVAL = ("orphan_sweep", "delete")
+"""What the DAG does once somebody has approved what it has found."""
 _COMMANDS: Mapping[str, AnyDag] = {each.command: each for each in DAGS}
 
 
@@ -62,6 +64,8 @@ def _dag_for(command: str) -> str | None:
     given = [f"{TABLE} {table}"] if table and "://" not in table else []
     for option in options:
         flag, _, value = option.partition(" ")
+        if (operation.dag, flag) == _AFTER_APPROVAL:
+            continue
         if f"--{flag}" not in params:
             return None
         given.append(f"{params[f'--{flag}']} {value}".rstrip())

@@ -318,7 +318,9 @@ def _translated(
             f"the read does not fit into its memory ({first_line(error)})",
             next_step="increase it, or read fewer columns or partitions at once",
         )
-    alone = _culprit(*reading, limits) if reading and may_be_of_a_file(error) else None
+    # What DuckDB raises while a batch is fetched Arrow passes on as an error of its own.
+    of_a_file = may_be_of_a_file(error) or not isinstance(error, duckdb.Error)
+    alone = _culprit(*reading, limits) if reading and of_a_file else None
     return alone or KernelError(
         f"the read failed: {type(error).__name__}: {first_line(error)}",
         next_step="see with `firnline verify --deep --rows` whether the parts can be read; if "
@@ -334,8 +336,8 @@ def _culprit(task: ReadTask, store: Store, limits: Limits) -> FirnlineError | No
         try:
             for _ in _rows(alone, store, connection).to_arrow_reader(BATCH_ROWS):
                 pass
-        except duckdb.Error as error:
-            failure = files_of(connection).take_failure()
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            failure = files_of(connection).take_failure() or scratch_full(limits.spill, error)
             odd = {} if failure else _odd(part.key, (alone, store))
             return failure or not_readable(part.key, first_line(error), odd)
         finally:

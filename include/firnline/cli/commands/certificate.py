@@ -68,9 +68,9 @@ def certificate(
         typer.Option(
             "--keys",
             metavar="FILE",
-            help="The file of keys of that erase, or of one of its requests (`firnline erasure`), "
-            "with --secret: shows that the certificate is theirs, and lets statistics decide after "
-            "the log has forgotten them.",
+            help="The file of keys of that erase, or of one of its requests (`firnline erasure "
+            "show`), with --secret: shows that the certificate is theirs, and lets statistics "
+            "decide after the log has forgotten them.",
         ),
     ] = None,
     secret: Annotated[
