@@ -55,7 +55,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _USER = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+[^/]*@")
 _EMPTY = re.compile(r"/{2,}")
 _WRITER = re.compile(r"[A-Za-z0-9.-]+")
-_WRITER_STEP = "use the letters a-z and A-Z, digits, '.' and '-'"
 _WRITTEN_BY = re.compile(
     rf"/[0-9]{{1,19}}_(?P<writer>{_WRITER.pattern})-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\.jsonl$"
 )
@@ -86,13 +85,17 @@ def transaction_time(key: str) -> int | None:
     return int(match["t"]) if match is not None and _OURS.fullmatch(match["rest"]) else None
 
 
+def _check_characters(writer: str) -> None:
+    if _WRITER.fullmatch(writer) is None:
+        raise UsageError(
+            f"writer name {writer!r} has characters that a log file's name cannot hold",
+            next_step="use the letters a-z and A-Z, digits, '.' and '-'",
+        )
+
+
 def check_writer(name: str) -> None:
     """Raise UsageError for a name that the key of a log file cannot hold on every store."""
-    if _WRITER.fullmatch(name) is None:
-        raise UsageError(
-            f"writer name {name!r} has characters that a log file's name cannot hold",
-            next_step=_WRITER_STEP,
-        )
+    _check_characters(name)
     if len(name) > LONGEST_WRITER:
         raise UsageError(
             f"writer name {name[:20]}… has {len(name)} characters, and a log file's name holds "
@@ -326,11 +329,7 @@ class TablePaths:
 
     def append_log(self, t: int, writer: str) -> str:
         """Key of an append's log file. ``writer`` ends in a UUIDv7 (docs/format.md)."""
-        if _WRITER.fullmatch(writer) is None:
-            raise UsageError(
-                f"writer name {writer!r} has characters that a log file's name cannot hold",
-                next_step=_WRITER_STEP,
-            )
+        _check_characters(writer)
         return f"{self.log_dir}{t:013d}_{writer}.jsonl"
 
     def append_name(self, key: str) -> str:

@@ -20,6 +20,7 @@ from firnline.ids import SystemIds
 from firnline.kernel import local
 from firnline.kernel.beside import process as beside
 from firnline.kernel.beside.process import Beside, Process
+from firnline.kernel.engine import running
 from firnline.kernel.local import LocalEngine
 from firnline.kernel.merge import merge_in
 from firnline.kernel.task import KernelResult, KernelTask
@@ -153,16 +154,15 @@ def test_a_process_that_is_stopped_ends_with_the_run(
     real = Process._start
 
     def start(self: Process) -> subprocess.Popen[bytes] | None:
-        running = real(self)
-        assert running is not None
-        os.kill(running.pid, signal.SIGSTOP)
-        stopped.append(running)
-        return running
+        process = real(self)
+        assert process is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        stopped.append(process)
+        return process
 
     monkeypatch.setattr(Process, "_start", start)
-    results = engine(group).run(small(group, 9))
-    assert next(results) is None, "nothing completes"
-    results.close()  # type: ignore[attr-defined]
+    with running(engine(group), small(group, 9)) as results:
+        assert next(results) is None, "nothing completes"
     assert stopped
     assert {each.poll() for each in stopped} == {-signal.SIGKILL}
 
@@ -189,15 +189,14 @@ def test_a_run_that_is_left_early_ends_its_processes(
     real = Process._start
 
     def start(self: Process) -> subprocess.Popen[bytes] | None:
-        running = real(self)
-        assert running is not None
-        started.append(running)
-        return running
+        process = real(self)
+        assert process is not None
+        started.append(process)
+        return process
 
     monkeypatch.setattr(Process, "_start", start)
-    results = engine(group).run(small(group, 40))
-    assert next(result for result in results if result is not None).error is None
-    results.close()  # type: ignore[attr-defined]
+    with running(engine(group), small(group, 40)) as results:
+        assert next(result for result in results if result is not None).error is None
     assert started
     assert {each.poll() for each in started} == {0}
 

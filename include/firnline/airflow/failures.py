@@ -31,7 +31,7 @@ _TYPED = re.compile(r"`firnline ([^`]*)`|`[^`]*`|(?<![\w-])--([a-z][a-z-]*)")
 _LISTING = "see `firnline parts`; "
 """Of a step that goes on with what the command lists; no DAG lists it."""
 _AFTER_APPROVAL = ("orphan_sweep", "delete")
-"""What the DAG does once somebody has approved what it has found."""
+"""DAG, and option of its command for which it has no param: it deletes after an approval."""
 _COMMANDS: Mapping[str, AnyDag] = {each.command: each for each in DAGS}
 
 

@@ -58,7 +58,7 @@ class Written:
     """A finished output."""
 
     file: Path | bytes
-    """Where it lies on local disk; or all of it."""
+    """Its path on local disk, or all of its bytes."""
     bytes: int
     rows: int
     """From its own footer, not from the number of rows to write."""

@@ -11,7 +11,7 @@ in memory each (``Try.row_group_bytes``): a quarter of ``kernel_memory``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -117,7 +117,6 @@ class SmallGroup:
         except (NotHereError, PartUnreadableError, *UNREADABLE):
             return None
         self.stop_if_asked()
-        output = replace(output, hashes=hashes_of(self.task, output.file))
         return Produced(rows.num_rows, 0, 0, 0, (output,), {})
 
     def _read(self) -> pa.Table:
@@ -148,7 +147,7 @@ class SmallGroup:
         return rows.take(pc.sort_indices(rows, sort_keys=keys))  # nulls at the end
 
     def _made(self, rows: pa.Table) -> Written:
-        """Return the output, proven, without its hash ranges."""
+        """Return the output, proven."""
         pages, footer = split_file(_NAME, self._encoded(rows))
         if not take_schema(footer, self.like(), columns_with_nan(rows)):
             raise NotHereError
@@ -159,9 +158,15 @@ class SmallGroup:
         back = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
         written = back.read(use_threads=False)
         self._prove(rows, digest, written)
-        stats = self._stats(back.metadata, written)
-        count = back.metadata.num_rows
-        return Written(data, len(data), count, stats, digest=digest, sorted_by=order)
+        return Written(
+            data,
+            len(data),
+            back.metadata.num_rows,
+            self._stats(back.metadata, written),
+            hashes_of(self.task, data),
+            digest=digest,
+            sorted_by=order,
+        )
 
     def _encoded(self, rows: pa.Table) -> bytes:
         size = self.task.row_group_rows

@@ -160,29 +160,14 @@ def _ask(
 ) -> QueryAnswer:
     # A file and no pipe: a pipe holds 64 KiB, and Python (3.11) sends the rest of a longer request
     # only if ``communicate`` ends before its first time-out.
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as stderr,
-    ):
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as stderr:
         given.write(msgspec.json.encode(request))
         given.seek(0)
-        return _answered(request, given, stderr, stopped, clock, limit_s)
-
-
-def _answered(
-    request: QueryRequest,
-    given: IO[bytes],
-    stderr: IO[bytes],
-    stopped: Callable[[], bool],
-    clock: Clock,
-    limit_s: float | None,
-) -> QueryAnswer:
-    with _start(given, stderr) as process:
-        try:
-            out = _wait(process, stopped, clock, limit_s)
-        finally:
-            process.kill()  # no effect if it has ended
-        process.wait()
+        with _start(given, stderr) as process:
+            try:
+                out = _wait(process, stopped, clock, limit_s)
+            finally:
+                process.kill()  # no effect if it has ended
         stderr.seek(0)
         printed = stderr.read().decode(errors="replace")
     if process.returncode != 0:

@@ -7,7 +7,7 @@ and every reader has to have had the whole grace (docs/format.md, "Clean-up").
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from typing import Any
@@ -250,25 +250,27 @@ def _waiting(what: str, objects: Sequence[_Dead], reason: str, *, timed: bool = 
 
 def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
     """Return parts that are dead and not confirmed deleted, oldest tombstone first."""
-    dead = unpurged(snapshot)
-    seen: dict[str, int] = {}
-    first = seen.setdefault
-    for key, content in _oldest_first(snapshot):
-        modified = snapshot.listing[key].modified_ms
-        for marker in content.markers:
-            if marker.tmb is not None:
-                first(marker.p, modified)
+    seen = _seen(snapshot, lambda log: (m.p for m in log.markers if m.tmb is not None))
     dead_parts: list[_Dead] = []
-    for p, m in dead.items():
+    for p, m in unpurged(snapshot).items():
         if m.tmb is not None:
             since = dated.since(m.tmb, seen[p], now_ms)
             dead_parts.append(_Dead(p, m.b, m.tmb, since, since + grace))
     return _in_order(dead_parts)
 
 
-def _oldest_first(snapshot: Snapshot) -> list[tuple[str, LogContent]]:
-    """Return the log files in the order in which they became visible."""
-    return sorted(snapshot.contents.items(), key=lambda one: snapshot.listing[one[0]].modified_ms)
+def _seen(snapshot: Snapshot, buried: Callable[[LogContent], Iterable[str]]) -> dict[str, int]:
+    """Return since when readers can see each tombstone, unix ms by key.
+
+    That is the time of the oldest log file that carries it. ``buried``: the keys that the
+    tombstones of a log file name.
+    """
+    times = {key: snapshot.listing[key].modified_ms for key in snapshot.contents}
+    seen: dict[str, int] = {}
+    for log in sorted(times, key=times.__getitem__):
+        for key in buried(snapshot.contents[log]):
+            seen.setdefault(key, times[log])
+    return seen
 
 
 def _logs(
@@ -291,11 +293,7 @@ def _logs(
 def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Dead]:
     """Return log files that others carry, oldest tombstone first."""
     early = stating_old_types(snapshot) if old_types else frozenset[str]()
-    seen: dict[str, int] = {}
-    for key, content in _oldest_first(snapshot):
-        modified = snapshot.listing[key].modified_ms
-        for tombstone in content.tombstones:
-            seen.setdefault(tombstone.p, modified)
+    seen = _seen(snapshot, lambda log: (tombstone.p for tombstone in log.tombstones))
     folded_logs: list[_Dead] = []
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
@@ -386,9 +384,7 @@ def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
         snapshot: the base that is committed on. It may know tombstones that the plan did not.
         confirmed: parts whose deletion this very run saw confirmed.
     """
-    open_tombs = {
-        p: m.tmb for p, m in snapshot.parts.items() if m.tmb is not None and m.tmb > snapshot.purged
-    }
+    open_tombs = {p: m.tmb for p, m in unpurged(snapshot).items() if m.tmb is not None}
     pending = min((t for p, t in open_tombs.items() if p not in confirmed), default=None)
     done = (t for t in open_tombs.values() if pending is None or t < pending)
     return max(done, default=snapshot.purged)

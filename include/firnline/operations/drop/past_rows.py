@@ -139,7 +139,7 @@ class _Search:
 
     @cached_property
     def _kept(self) -> tuple[Predicate, ...]:
-        """What legal holds in force leave of the rows, in the form that a record has."""
+        """Return the conditions of the legal holds in force, as a record states them."""
         return _limits(parse_json(to_json(self.condition)))[1]
 
     @cached_property

@@ -1,8 +1,9 @@
-"""What nobody sees at an end of a key: it matches no row without it, and the person would stay.
+"""Find white space and invisible characters at an end of a key.
 
-That is white space, and format characters (category Cf of Unicode), as a zero-width space.
+Such a key matches no row without them, and the person would stay. Invisible are format characters
+(category Cf of Unicode), as a zero-width space.
 
-It is not taken away either: the rows of one key are not those of another. In CSV it is nearly
+They are not taken away either: the rows of one key are not those of another. In CSV it is nearly
 always a mistake of whoever has written the file, so that is refused. Parquet holds values as a
 program had them, as those of columns of a fixed width: they are keys, and are told.
 """

@@ -168,7 +168,7 @@ def _unread(people: People, asked: Sequence[TableSettings], path: Path) -> tuple
 
 
 class _Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of keys holds."""
+    """Figures of a file of keys."""
 
     ending: Literal["csv", "parquet"]
     rows: int
@@ -190,14 +190,16 @@ def _read(path: Path, wanted: Collection[str]) -> _Keys:
     names = single_columns(path, shown)
     refuse_nested(path, shown, wanted)
     rows, values, spaces = 0, Counter[str](), Counter[str]()
-    batches = batches_of(path, shown, names)
-    for batch in batches if is_parquet(path) else without_spaces(batches, shown, wanted):
+    batches, told = batches_of(path, shown, names), wanted
+    if not is_parquet(path):
+        batches, told = without_spaces(batches, shown, wanted), frozenset[str]()
+    for batch in batches:
         rows += batch.num_rows
         if rows > MAX_KEYS:
             raise too_many(shown)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             values[name] += len(column) - column.null_count
-            spaces[name] += len(spaced(column)) if fold_name(name) in wanted else 0
+            spaces[name] += len(spaced(column)) if fold_name(name) in told else 0
     found = tuple(name for name, count in values.items() if count)
     if not found:
         raise UsageError(f"{shown} has no key", next_step="give at least one key")
