@@ -113,3 +113,19 @@ def test_the_environment_is_made_anew_when_what_it_is_made_from_changes(
     path = tmp_path / file
     path.write_text(path.read_text().replace(old, new))
     assert (bootstrap.wanted_stamp() != before) == anew
+
+
+def test_a_cache_that_cannot_be_cleared_is_said_and_is_no_reason_to_stop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def refused(*command: object, quiet: bool) -> None:
+        asked.append(command)
+        raise SetupError("`uv cache prune -q` ended with 2")
+
+    monkeypatch.setattr(bootstrap, "ensure_uv", lambda: Path("/opt/uv"))
+    monkeypatch.setattr(bootstrap, "run", refused)
+    bootstrap.forget_leftovers()
+    assert asked == [(Path("/opt/uv"), "cache", "prune", "-q")]
+    assert "keeps what nothing needs" in capsys.readouterr().out
