@@ -281,6 +281,8 @@ def test_nothing_erased_has_no_certificate(firnline: Firnline, root: str) -> Non
 
 def test_keys_of_several_columns_are_json_lists() -> None:
     assert parse_keys(["a"], ["[1]", "x"]) == (("[1]",), ("x",))
+    with pytest.raises(UsageError, match="white space"):
+        parse_keys(["a"], ["x", "y "])
     assert parse_keys(["a", "b"], ['["x", 1]']) == (("x", 1),)
     assert parse_keys(["a", "b"], None) == ()
     with pytest.raises(UsageError, match="key 2 is not a JSON list of 2 values"):

@@ -93,10 +93,11 @@ def test_a_folder_that_nobody_may_look_into_is_one_and_listing_it_fails(
             raise PermissionError(errno.EACCES, "Permission denied", path)
         return look(path)
 
-    monkeypatch.setattr("os.scandir", scandir)
-    assert folders(local) == ["closed/"]
-    with pytest.raises(StoreError):
-        folders(local, "lake/closed/")
+    with monkeypatch.context() as patch:  # pytest needs it, too, to take the folder away
+        patch.setattr("os.scandir", scandir)
+        assert folders(local) == ["closed/"]
+        with pytest.raises(StoreError):
+            folders(local, "lake/closed/")
 
 
 # --- keys that obstore cannot name ----------------------------------------------------------------

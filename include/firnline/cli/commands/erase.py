@@ -97,6 +97,10 @@ def _saying_what_is_next(table: Table) -> Operation[EraseOptions, Any, Any]:
 def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
     """Parse keys: a value each, or a JSON list for several columns. Raises UsageError."""
     if len(columns) == 1:
+        # Imported late: it imports pyarrow.
+        from firnline.operations.erase.spaces import refuse_typed
+
+        refuse_typed(keys or ())
         return tuple((text,) for text in keys or ())
     parsed = []
     for number, text in enumerate(keys or (), 1):

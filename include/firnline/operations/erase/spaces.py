@@ -3,16 +3,16 @@
 Such a key matches no row without them, and the person would stay. Invisible are format characters
 (category Cf of Unicode), as a zero-width space.
 
-They are not taken away either: the rows of one key are not those of another. In CSV it is nearly
-always a mistake of whoever has written the file, so that is refused. Parquet holds values as a
-program had them, as those of columns of a fixed width: they are keys, and are told.
+They are not taken away either: the rows of one key are not those of another. In CSV and on a
+command line it is nearly always a mistake of whoever has written it, so that is refused. Parquet
+holds values as a program had them, as those of columns of a fixed width: they are keys, and are told.
 """
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from unicodedata import category
 
 import pyarrow as pa
@@ -38,12 +38,8 @@ def without_spaces(
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for row in spaced(column)[:1] if fold_name(name) in wanted else ():
-                raise UsageError(
-                    f"key {before + row + 1} of {shown} has {_what(column[row].as_py())} at an end "
-                    f"of its {name}, and would match no row without it",
-                    next_step="take it away; if the rows have it, too, write the keys as Parquet, "
-                    "whose values are taken as they are",
-                )
+                what = _unseen(column[row].as_py())
+                raise _refused(f"key {before + row + 1} of {shown} has {what} at an end of its {name}")
         before += batch.num_rows
         yield batch
 
@@ -63,7 +59,21 @@ def spaced(column: pa.Array) -> list[int]:
     return where
 
 
-def _what(text: str) -> str:
+def refuse_typed(keys: Sequence[str]) -> None:
+    """Raise UsageError for one of the keys of a command line that is ``spaced``."""
+    for at in spaced(pa.array(keys, pa.string()))[:1]:
+        raise _refused(f"key {at + 1} has {_unseen(keys[at])} at an end")
+
+
+def _refused(fault: str) -> UsageError:
+    return UsageError(
+        f"{fault}, and would match no row without it",
+        next_step="take it away; if the rows have it, too, write the keys as Parquet, whose values "
+        "are taken as they are",
+    )
+
+
+def _unseen(text: str) -> str:
     """Return what a text that is ``spaced`` has at an end; of the text itself it tells nothing."""
     unseen = next((each for each in (text[0], text[-1]) if category(each) == "Cf"), None)
     return "white space" if unseen is None else f"the invisible character U+{ord(unseen):04X}"

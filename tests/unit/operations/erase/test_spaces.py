@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from firnline.errors import UsageError
-from firnline.operations.erase.spaces import spaced, without_spaces
+from firnline.operations.erase.spaces import refuse_typed, spaced, without_spaces
 
 TEXTS = [
     "a",
@@ -61,3 +61,12 @@ def test_the_number_of_the_key_counts_over_all_batches() -> None:
     with pytest.raises(UsageError, match=r"key 4 of f\.csv has white space at an end of its K"):
         list(without_spaces(batches, "f.csv", ["k"]))
     assert len(list(without_spaces(batches, "f.csv", ["other"]))) == 2
+
+
+def test_a_key_on_a_command_line_with_what_nobody_sees_is_refused_and_not_repeated() -> None:
+    refuse_typed(["a", "a b", ""])
+    with pytest.raises(UsageError, match="key 2 has white space at an end") as refused:
+        refuse_typed(["a", "secret "])
+    assert "secret" not in str(refused.value)
+    with pytest.raises(UsageError, match=r"key 1 has the invisible character U\+200B"):
+        refuse_typed(["a\u200b"])
