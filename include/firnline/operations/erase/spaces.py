@@ -5,7 +5,8 @@ Such a key matches no row without them, and the person would stay. Invisible are
 
 They are not taken away either: the rows of one key are not those of another. In CSV and on a
 command line it is nearly always a mistake of whoever has written it, so that is refused. Parquet
-holds values as a program had them, as those of columns of a fixed width: they are keys, and are told.
+holds values as a program had them, as those of columns of a fixed width: they are keys, and are
+told.
 """
 
 # ruff: noqa: TID253 - rows are handled here; no DAG file imports it at parse
@@ -39,7 +40,9 @@ def without_spaces(
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for row in spaced(column)[:1] if fold_name(name) in wanted else ():
                 what = _unseen(column[row].as_py())
-                raise _refused(f"key {before + row + 1} of {shown} has {what} at an end of its {name}")
+                raise _refused(
+                    f"key {before + row + 1} of {shown} has {what} at an end of its {name}"
+                )
         before += batch.num_rows
         yield batch
 
