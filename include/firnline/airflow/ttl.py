@@ -82,14 +82,18 @@ class AskingTtl(TtlWork):
 
 
 def _hidden(hides: Mapping[str, Any] | None) -> str:
-    """Return the sentence about rows of parts that stay, if there are any."""
+    """Return the sentences about rows of parts that stay, if there are any."""
+    from firnline.operations.common_pages import held_rows
+
     if hides is None:
         return ""
     rows = "Rows" if hides["rows"] is None else f"About {counted(hides['rows'], 'row')}"
     parts = counted(hides["parts"], "part")
+    holds = [code(name) for name in hides["holds"]]
+    held = f"{held_rows(holds)} " if holds else ""
     return (
         f"{rows} of {parts} that would stay, with {code(hides['column'])} before "
-        f"{hides['before']}, would be hidden. "
+        f"{hides['before']}, would be hidden. {held}"
     )
 
 

@@ -98,6 +98,17 @@ def test_the_question_says_how_much_goes_and_what_an_answer_does(settings: Table
     assert "drops what is past then (2 parts now) in one transaction" in lines
 
 
+def test_the_question_names_the_holds_whose_rows_stay(settings: TableSettings) -> None:
+    filled(settings, old=2)
+    hides = {"rows": None, "parts": 1, "column": "ts", "before": "2024-01-01", "holds": ["case|1"]}
+    figures = {**plan(settings, ACT), "hides": hides}
+    _, body = ASKING.question(settings, figures, 0)
+    assert "Rows of 1 part that would stay, with `ts` before 2024-01-01, would be hidden." in body
+    assert "Rows under legal holds stay: `case\\|1`. So do those of which a null leaves" in body
+    figures["hides"] = {**hides, "holds": []}
+    assert "legal hold" not in ASKING.question(settings, figures, 0)[1]
+
+
 def test_force_asks_nobody(settings: TableSettings) -> None:
     filled(settings, old=2)
     conf = {**ACT, "force": True}
