@@ -256,7 +256,7 @@ def dead_parts(world: World, state: State, snap: Snap) -> list[str]:
 
 
 def old_transactions(world: World, state: State, snap: Snap) -> tuple[str, ...]:
-    """Stands for ``cleanup.plan._old_transactions``."""
+    """Stands for ``cleanup.plan.transactions_past``."""
     last = max(f.seq for f, _ in state.txns) - world.scenario.kept
     if "clean-up deletes transactions above the fence" not in world.off:
         last = min(last, snap.fence)

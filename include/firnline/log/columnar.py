@@ -21,7 +21,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from firnline.log.parts_view import Figures, Numbers, PartitionsView, PartsView, Totals, summed
+from firnline.log.parts_view import (
+    NOTHING,
+    Dead,
+    Figures,
+    Numbers,
+    PartitionsView,
+    PartsView,
+    Totals,
+    died,
+    summed,
+)
 from firnline.log.records import NO_STATS, Marker, parse_order, with_unknown
 from firnline.log.union import Past, is_live
 from firnline.types.order import Order
@@ -358,10 +368,19 @@ class ColumnarParts(PartsView):
     def by_partition(self) -> PartitionsView:
         return _Partitions(self._columns, self._overlay, self._keep)
 
-    def deaths(self) -> set[int]:
-        times = self._columns.tmb if self._keep is None else self._columns.tmb[self._keep]
-        found = set(np.unique(times[times != NONE]).tolist())
-        return found | {m.tmb for m in self._overlay.values() if m.tmb is not None}
+    def deaths(self) -> dict[int, Dead]:
+        dead: Mask = self._columns.tmb != NONE
+        if self._keep is not None:
+            dead &= self._keep
+        times, places = np.unique(self._columns.tmb[dead], return_inverse=True)
+        counts, sizes = np.bincount(places, minlength=len(times)), np.zeros(len(times), np.int64)
+        np.add.at(sizes, places, self._columns.b[dead])
+        rows = zip(times.tolist(), counts.tolist(), sizes.tolist(), strict=True)
+        found = {t: Dead(parts, size) for t, parts, size in rows}
+        for t, newer in died(self._overlay.values()).items():
+            before = found.get(t, NOTHING)
+            found[t] = Dead(before.parts + newer.parts, before.bytes + newer.bytes)
+        return found
 
     def totals(self) -> Totals:
         columns, keep = self._columns, self._keep

@@ -31,6 +31,16 @@ class Totals(NamedTuple):
     bytes: int
 
 
+class Dead(NamedTuple):
+    """Number and sizes of parts that died at one time."""
+
+    parts: int
+    bytes: int
+
+
+NOTHING = Dead(0, 0)
+
+
 class Figures(NamedTuple):
     """Sizes of the parts of one partition, in no particular order."""
 
@@ -71,8 +81,8 @@ class PartsView(Mapping[str, Marker]):
         """Return the parts by partition path, in the order of their names."""
 
     @abstractmethod
-    def deaths(self) -> set[int]:
-        """Return the times at which parts died without creating markers."""
+    def deaths(self) -> dict[int, Dead]:
+        """Return the parts that died at each time (unix ms) without creating markers."""
 
     @abstractmethod
     def totals(self) -> Totals:
@@ -116,11 +126,21 @@ def dead(parts: Mapping[str, Marker]) -> int:
     return sum(marker.tmb is not None for marker in parts.values())
 
 
-def deaths(parts: Mapping[str, Marker]) -> set[int]:
-    """Return the times since when parts are dead, unix ms."""
+def deaths(parts: Mapping[str, Marker]) -> dict[int, Dead]:
+    """Return the dead parts by the time since when they are dead, unix ms."""
     if isinstance(parts, PartsView):
         return parts.deaths()
-    return {marker.tmb for marker in parts.values() if marker.tmb is not None}
+    return died(parts.values())
+
+
+def died(markers: Iterable[Marker]) -> dict[int, Dead]:
+    """Return what is dead among markers, as ``deaths``."""
+    found: dict[int, Dead] = {}
+    for marker in markers:
+        if marker.tmb is not None:
+            before = found.get(marker.tmb, NOTHING)
+            found[marker.tmb] = Dead(before.parts + 1, before.bytes + marker.b)
+    return found
 
 
 def figures(partitions: Mapping[str, list[Marker]]) -> Iterator[Figures]:

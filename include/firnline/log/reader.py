@@ -138,8 +138,9 @@ def read_log(
     Args:
         store: of the table.
         paths: of the table.
-        everything: fetch folded log files too (clean-up needs to know which parts they list).
-        find: looks for a checkpoint; not with ``everything``.
+        everything: fetch folded log files too (clean-up needs to know which parts they list);
+            where there is a checkpoint, it takes the place of all that it covers or has folded.
+        find: looks for a checkpoint.
         known: log files that this process has read before: they never change, and are not fetched.
         judge: decides whether the reading is a state of the table; None to accept any.
 
@@ -154,7 +155,7 @@ def read_log(
             judge.listed(listing)
         checkpoint = find(listing)
         fetch = _Fetch(store, paths, listing, known)
-        contents = _fetch_all(fetch, checkpoint, everything=everything)
+        contents = _fetch_all(fetch, checkpoint, everything=everything and checkpoint is None)
         if contents is None:
             continue
         log = LogRead(listing, contents, ignored, checkpoint)

@@ -285,7 +285,10 @@ class Snapshot(StateColumns):
 
     @property
     def not_taken_in(self) -> tuple[TakenIn, ...]:
-        """Appends that no transaction has taken in yet, as the next one will state them."""
+        """Appends that no transaction has taken in yet, as the next one will state them.
+
+        What a checkpoint covers is taken in: a transaction writes it, and folds each append.
+        """
         return taken_in((self.listing[key].name, self.contents[key]) for key in standing(self.log))
 
     @cached_property
@@ -499,10 +502,10 @@ def read_snapshot(
     was never written to is a state without log files.
 
     Above ``checkpoint_above`` bytes of log files, one more LIST and normally one more GET fetch the
-    newest checkpoint. Never with ``everything``, and with ``tolerant`` only where it is given:
-    their callers, every transaction among them, need single log files, and a checkpoint does not
-    keep them apart. None: ``CHECKPOINT_ABOVE`` without ``tolerant``. What would be refused without
-    it is read again from the log files, so that only these say so.
+    newest checkpoint. With ``everything`` or ``tolerant`` only where it is given: their callers,
+    every transaction among them, need single log files, and a checkpoint does not keep them apart.
+    None: ``CHECKPOINT_ABOVE`` without these. What would be refused without it is read again from
+    the log files, so that only these say so.
     ``known``: contents of an earlier snapshot of this process, which are not fetched again.
     ``watch``: gives the caller the state of the log, and keeps what it has seen before.
 
@@ -510,7 +513,7 @@ def read_snapshot(
     ``build``.
     """
     watch = watch or Watch(store, paths)
-    if everything or (tolerant and checkpoint_above is None):
+    if checkpoint_above is None and (everything or tolerant):
         log = read_log(store, paths, everything=everything, judge=watch)
         return build(paths, log, tolerant=tolerant)
     tried: list[Checkpoint] = []
@@ -523,7 +526,7 @@ def read_snapshot(
 
         return checkpoint.newest_usable(store, paths, listing, tried)
 
-    log = read_log(store, paths, find=find, known=known, judge=watch)
+    log = read_log(store, paths, everything=everything, find=find, known=known, judge=watch)
     if not _checkpoint_hides(log) and not fence.covers_what_came_back(log):
         try:
             snapshot = build(paths, log, tolerant=tolerant)
@@ -534,7 +537,8 @@ def read_snapshot(
             if log.checkpoint is None or not (snapshot.conflict or snapshot.doubled):
                 return snapshot
     # Read without the checkpoint: a fault of the log itself is raised from there.
-    return build(paths, read_log(store, paths, judge=watch), tolerant=tolerant)
+    log = read_log(store, paths, everything=everything, judge=watch)
+    return build(paths, log, tolerant=tolerant)
 
 
 def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:

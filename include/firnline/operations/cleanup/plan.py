@@ -19,6 +19,14 @@ from firnline.log import dated
 from firnline.log.records import LogContent
 from firnline.log.schema_lines import folded_by_ours
 from firnline.mirror.retention import Readers
+from firnline.operations.cleanup.buried import (
+    GRACE,
+    LATE,
+    LIMIT,
+    Buried,
+    Waiting,
+    in_order,
+)
 from firnline.operations.cleanup.logs import deletable
 from firnline.operations.cleanup.retention import first_kept, kept_ms
 from firnline.paths import TablePaths
@@ -34,8 +42,6 @@ from firnline.types.schema import normalise
 from firnline.types.sql import fold_name
 from firnline.units import DAY_MS
 
-_GRACE = "readers may still use them: the grace is not over"
-_LIMIT = "more than one run may delete (max_deletes): the next run goes on"
 _REVIVED = (
     "clients of version 1 take them for live, since another of them wrote down what it had read "
     "before they were dropped: the next transaction repairs it"
@@ -46,7 +52,6 @@ _UNDER_HOLD = (
     "exist (`firnline hold TABLE`)"
 )
 _HELD = "hold something that no other log file carries"
-_LATE = "landed too late and count for nobody: older versions may still read them"
 
 
 class Doomed(msgspec.Struct, frozen=True, gc=False):
@@ -54,21 +59,6 @@ class Doomed(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Objects that stay in this run, and why."""
-
-    what: str
-    """``parts`` or ``log files``."""
-    count: int
-    bytes: int
-    reason: str
-    first_ms: int | None = None
-    """Earliest time at which one may be deleted, unix ms; None when time does not decide."""
-    last_ms: int | None = None
-    """Latest time at which one of them may be deleted, unix ms."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,6 +97,11 @@ class CleanupPlan(ShownFigures):
         return (*self.parts, *self.logs, *self.transactions, *self.claims)
 
     @property
+    def part_count(self) -> int:
+        """Parts to delete."""
+        return len(self.parts)
+
+    @property
     def count(self) -> int:
         """Objects to delete."""
         return len(self.all)
@@ -129,18 +124,6 @@ class CleanupPlan(ShownFigures):
             "bytes": self.bytes,
             "waiting": [asdict(w) for w in self.waiting],
         }
-
-
-class _Dead(msgspec.Struct, frozen=True, gc=False):
-    """A tombstoned object."""
-
-    key: str
-    bytes: int
-    tmb: int
-    since: int
-    """Time since which readers can see the tombstone, unix ms (``log.dated.since``)."""
-    due: int
-    """Time at which ``since`` is as long ago as the grace, unix ms."""
 
 
 def plan_cleanup(
@@ -186,17 +169,17 @@ def plan_cleanup(
     going_logs, waiting_logs = _logs(snapshot, others, now_ms, old_types=old_types)
     staying = [b for b in parts if b.due > now_ms or b.key in held]
     last = snapshot.seq + bool(all_ripe)  # with the one that this run commits
-    old = _old_transactions(snapshot, transactions, last, staying, others.grace, now_ms)
+    old = transactions_past(snapshot, transactions, last, staying, others.grace, now_ms)
     limit = settings.cleanup.max_deletes_per_run if max_deletes is None else max_deletes
     taken_logs = going_logs[:limit]  # first: every reader pays for each
     taken_parts = ripe_parts[: limit - len(taken_logs)]
     left_parts = ripe_parts[len(taken_parts) :]
     waiting = [
-        _waiting("parts", [b for b in parts if b.due > now_ms], _GRACE, timed=True),
-        _waiting("parts", left_parts, _LIMIT),
-        _waiting("log files", going_logs[len(taken_logs) :], _LIMIT),
-        _waiting("parts", [b for b in due if b.key in revived], _REVIVED),
-        _waiting("parts", [b for b in due if b.key in under_hold], _UNDER_HOLD),
+        Waiting.of("parts", [b for b in parts if b.due > now_ms], GRACE, timed=True),
+        Waiting.of("parts", left_parts, LIMIT),
+        Waiting.of("log files", going_logs[len(taken_logs) :], LIMIT),
+        Waiting.of("parts", [b for b in due if b.key in revived], _REVIVED),
+        Waiting.of("parts", [b for b in due if b.key in under_hold], _UNDER_HOLD),
         *_mirrored(due, mirrors, shown),
         *waiting_logs,
     ]
@@ -227,36 +210,25 @@ def _refuse_partial(snapshot: Snapshot) -> None:
 
 
 def _mirrored(
-    due: Sequence[_Dead], mirrors: Sequence[Readers], shown: Sequence[frozenset[str]]
+    due: Sequence[Buried], mirrors: Sequence[Readers], shown: Sequence[frozenset[str]]
 ) -> Iterator[Waiting]:
     """Yield what waits for each mirror; a part counts for the first one."""
     counted: set[str] = set()
     for mirror, keys in zip(mirrors, shown, strict=True):
         reason = _MIRRORED.format(format=mirror.format)
-        yield _waiting("parts", [b for b in due if b.key in keys - counted], reason)
+        yield Waiting.of("parts", [b for b in due if b.key in keys - counted], reason)
         counted |= keys
 
 
-def _waiting(what: str, objects: Sequence[_Dead], reason: str, *, timed: bool = False) -> Waiting:
-    return Waiting(
-        what=what,
-        count=len(objects),
-        bytes=sum(b.bytes for b in objects),
-        reason=reason,
-        first_ms=min((b.due for b in objects), default=None) if timed else None,
-        last_ms=max((b.due for b in objects), default=None) if timed else None,
-    )
-
-
-def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Dead]:
+def _dead_parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[Buried]:
     """Return parts that are dead and not confirmed deleted, oldest tombstone first."""
     seen = _seen(snapshot, lambda log: (m.p for m in log.markers if m.tmb is not None))
-    dead_parts: list[_Dead] = []
+    dead_parts: list[Buried] = []
     for p, m in unpurged(snapshot).items():
         if m.tmb is not None:
             since = dated.since(m.tmb, seen[p], now_ms)
-            dead_parts.append(_Dead(p, m.b, m.tmb, since, since + grace))
-    return _in_order(dead_parts)
+            dead_parts.append(Buried(p, m.b, m.tmb, since, since + grace))
+    return in_order(dead_parts)
 
 
 def _seen(snapshot: Snapshot, buried: Callable[[LogContent], Iterable[str]]) -> dict[str, int]:
@@ -275,43 +247,43 @@ def _seen(snapshot: Snapshot, buried: Callable[[LogContent], Iterable[str]]) -> 
 
 def _logs(
     snapshot: Snapshot, others: Waits, now_ms: int, *, old_types: bool
-) -> tuple[list[_Dead], list[Waiting]]:
+) -> tuple[list[Buried], list[Waiting]]:
     """Return the log files that may go, in this order, and those that wait."""
     folded = _folded_logs(snapshot, others.grace, now_ms, old_types=old_types)
-    late = _behind(snapshot, others.grace)
+    late = behind_fence(snapshot, others.grace)
     ripe = [b for b in folded if b.due <= now_ms]
     times = (now_ms - others.late_append, now_ms - others.forgotten)
     free = deletable(snapshot, {b.key for b in ripe}, *times)
     going = [*(b for b in late if b.due <= now_ms), *(b for b in ripe if b.key in free)]
     return going, [
-        _waiting("log files", [b for b in folded if b.due > now_ms], _GRACE, timed=True),
-        _waiting("log files", [b for b in ripe if b.key not in free], _HELD),
-        _waiting("log files", [b for b in late if b.due > now_ms], _LATE, timed=True),
+        Waiting.of("log files", [b for b in folded if b.due > now_ms], GRACE, timed=True),
+        Waiting.of("log files", [b for b in ripe if b.key not in free], _HELD),
+        Waiting.of("log files", [b for b in late if b.due > now_ms], LATE, timed=True),
     ]
 
 
-def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[_Dead]:
+def _folded_logs(snapshot: Snapshot, grace: int, now_ms: int, *, old_types: bool) -> list[Buried]:
     """Return log files that others carry, oldest tombstone first."""
     early = stating_old_types(snapshot) if old_types else frozenset[str]()
     seen = _seen(snapshot, lambda log: (tombstone.p for tombstone in log.tombstones))
-    folded_logs: list[_Dead] = []
+    folded_logs: list[Buried] = []
     for key, t in snapshot.log_tombstones.items():
         if key in snapshot.listing:
             since = dated.since(t, seen[key], now_ms)
             # Its writer repeats the put for half the grace: it must not come back.
             due = snapshot.listing[key].modified_ms + grace if key in early else since + grace
-            folded_logs.append(_Dead(key, snapshot.listing[key].size, t, since, due))
-    return _in_order(folded_logs)
+            folded_logs.append(Buried(key, snapshot.listing[key].size, t, since, due))
+    return in_order(folded_logs)
 
 
-def _behind(snapshot: Snapshot, grace: int) -> list[_Dead]:
+def behind_fence(snapshot: Snapshot, grace: int) -> list[Buried]:
     """Return the log files that count for nobody (``log.fence``), oldest first.
 
     Whoever read the table before the fence passed one may use its parts for the grace from then on.
     """
     since = snapshot.behind_since
-    return _in_order(
-        _Dead(key, item.size, item.name.t, since[key], since[key] + grace)
+    return in_order(
+        Buried(key, item.size, item.name.t, since[key], since[key] + grace)
         for key, item in snapshot.behind.items()
     )
 
@@ -333,15 +305,11 @@ def stating_old_types(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _in_order(doomed_objects: Iterable[_Dead]) -> list[_Dead]:
-    return sorted(doomed_objects, key=lambda b: (b.tmb, b.key))
-
-
-def _old_transactions(
+def transactions_past(
     snapshot: Snapshot,
     listing: Iterable[ObjectMeta],
     newest: int,
-    staying: Iterable[_Dead],
+    staying: Iterable[Buried],
     grace: int,
     now_ms: int,
 ) -> list[ObjectMeta]:

@@ -25,12 +25,12 @@ from firnline.log.txn_file import Counts, RunIdentity
 from firnline.mirror.readers import readers_of
 from firnline.mirror.retention import Readers
 from firnline.next_steps import MAY_DELETE
+from firnline.operations.cleanup.buried import Waiting
 from firnline.operations.cleanup.claims import expired_claims
 from firnline.operations.cleanup.collector import paused
 from firnline.operations.cleanup.lists import continued_lists
 from firnline.operations.cleanup.plan import (
     CleanupPlan,
-    Waiting,
     doomed,
     plan_cleanup,
     purge_horizon,

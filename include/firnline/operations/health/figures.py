@@ -14,6 +14,7 @@ import msgspec
 from firnline.errors import FirnlineError
 from firnline.log.parts_view import figures, totals
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.cleanup.estimate import CleanupEstimate
 from firnline.operations.cleanup.plan import CleanupPlan
 from firnline.operations.drop.expired import TtlPlan
 from firnline.operations.health.reading import Reading
@@ -155,10 +156,10 @@ def _problems(reading: Reading) -> tuple[str, ...]:
     )
 
 
-def _dead(plan: CleanupPlan) -> dict[str, Any]:
+def _dead(plan: CleanupPlan | CleanupEstimate) -> dict[str, Any]:
     waiting = [one for one in plan.waiting if one.first_ms is not None]
     return {
-        "dead_parts": len(plan.parts) + sum(w.count for w in plan.waiting if w.what == "parts"),
+        "dead_parts": plan.part_count + sum(w.count for w in plan.waiting if w.what == "parts"),
         "dead_bytes": plan.bytes + sum(w.bytes for w in plan.waiting),
         "deletable_bytes": plan.bytes,
         "next_due": min((w.first_ms for w in waiting if w.first_ms is not None), default=None),

@@ -12,6 +12,7 @@ from firnline.commit.base import read_base
 from firnline.errors import FirnlineError, LogCorruptError
 from firnline.log.reader import LogObject, list_log
 from firnline.log.txn_file import TxnHeader
+from firnline.operations.cleanup.estimate import CleanupEstimate, estimate_cleanup
 from firnline.operations.cleanup.plan import CleanupPlan, plan_cleanup
 from firnline.operations.cleanup.retention import TXN_KEPT
 from firnline.operations.drop.expired import TtlPlan, plan_ttl
@@ -23,7 +24,8 @@ from firnline.properties.record import Properties
 from firnline.settings.load import TableSettings
 from firnline.state.health import no_table
 from firnline.state.history import history
-from firnline.state.snapshot import Snapshot
+from firnline.state.holds import Held
+from firnline.state.snapshot import CHECKPOINT_ABOVE, Snapshot
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 
@@ -126,9 +128,13 @@ class Reading:
         except FirnlineError as error:
             return error
 
-    def cleanup(self, max_deletes: int | None = None) -> CleanupPlan:
-        """Return the plan of a clean-up; ``max_deletes``: None for the bound of the settings."""
-        return plan_cleanup(self.snapshot, self.old, self.settings, self.now_ms, max_deletes)
+    def cleanup(self, max_deletes: int | None = None) -> CleanupPlan | CleanupEstimate:
+        """Return the plan of a clean-up, or an estimate of it if a checkpoint was read.
+
+        ``max_deletes``: None for the bound of the settings.
+        """
+        plan = estimate_cleanup if self.snapshot.covered else plan_cleanup
+        return plan(self.snapshot, self.old, self.settings, self.now_ms, max_deletes)
 
 
 def read(
@@ -136,25 +142,34 @@ def read(
     headers: int = HEADERS,
     known: Mapping[int, TxnHeader] = MappingProxyType({}),
     erases: Mapping[str, Erased] | None = None,
+    *,
+    checkpoint_above: int = CHECKPOINT_ABOVE,
 ) -> Reading:
     """Read a table's log and the newest headers of its transactions.
 
-    Requests: 2 LIST and one GET per log file that is not folded, with the newest transaction's; 1
-    LIST and a ranged GET for each header, if any is asked for; 1 LIST more once there are more than
-    100 transactions; 1 LIST of ``_prepared/``, and 1 GET for each prepared change; with ``erases``
-    those of ``erases_of``.
+    Requests: 2 LIST and one GET per log file, folded ones too; 1 LIST and a ranged GET for each
+    header, if any is asked for; 1 LIST more once there are more than 100 transactions; 1 LIST of
+    ``_prepared/``, and 1 GET for each prepared change; with ``erases`` those of ``erases_of``.
+    Above ``CHECKPOINT_ABOVE`` bytes of log files 1 LIST more and normally 1 GET fetch a checkpoint
+    in place of the log files that it covers. A table with a legal hold is then read once more
+    without it: which dead parts the hold keeps is not told by numbers.
+
+    Memory: 0.1 KB a part by a checkpoint, else 0.9 KB.
 
     Args:
         table: the table.
         headers: newest transactions whose headers are read.
         known: headers by number that are not read again.
         erases: erases by id whose certificates are not read again; None to read none at all.
+        checkpoint_above: bytes of log files above which a checkpoint takes their place.
 
     Raises:
         NoTableError: there is no table at the root.
         FirnlineError: the log cannot be read.
     """
-    base = read_base(table, everything=True)
+    base = read_base(table, everything=True, checkpoint_above=checkpoint_above)
+    if base.snapshot.covered and Held.of(base.snapshot).holds:
+        base = read_base(table, everything=True)
     snapshot, table = base.snapshot, base.table
     if not snapshot.listing:
         raise no_table(table)

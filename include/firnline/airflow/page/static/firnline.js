@@ -781,7 +781,7 @@ function Next({ plans, on, now }) {
   const { table, operations } = on;
   const said = {
     merge: (plan) => `${counted(plan.parts_in, "part")} would become ${number(plan.parts_out)}, ${size(plan.bytes_in)} to read, ${counted(plan.requests, "request")}`,
-    cleanup: (plan) => `${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
+    cleanup: (plan) => `${plan.estimated ? "about " : ""}${counted(plan.parts + plan.log_files + plan.txn_files, "object")} would be deleted, ${size(plan.bytes)}`,
     ttl: (plan) => `${counted(plan.parts, "part")} would go, ${size(plan.bytes)}`,
   };
   const titles = { merge: "Merge", cleanup: "Clean-up", ttl: "TTL" };
