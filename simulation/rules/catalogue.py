@@ -124,7 +124,7 @@ def _grace_from_tombstone() -> None:
     def by_tombstone(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         def buried(snap: Any, grace: int, *more: Any, **named: Any) -> list[Any]:
             found = real(snap, grace, *more, **named)
-            return [dataclasses.replace(b, due=b.tmb + grace) for b in found]
+            return [msgspec.structs.replace(b, due=b.tmb + grace) for b in found]
 
         return buried
 

@@ -26,7 +26,7 @@ def _dated_by_clocks() -> None:
 
 HOLDS: dict[str, Mutation] = {
     "a commit asks for no legal hold": Mutation(_not_asked_for, 20_011),
-    "deletes take rows of legal holds": Mutation(_taken_by_deletes, 20_015),
+    "deletes take rows of legal holds": Mutation(_taken_by_deletes, 20_014),
     "clean-up deletes what died before a legal hold": Mutation(_dead_are_not_held, 20_008),
-    "a legal hold has the time of its plan": Mutation(_dated_by_clocks, 20_008),
+    "a legal hold has the time of its plan": Mutation(_dated_by_clocks, 20_073),
 }

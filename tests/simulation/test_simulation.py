@@ -9,7 +9,6 @@ import pytest
 
 from simulation.rules.catalogue import MUTATIONS
 from simulation.run import play_seeds
-from tests.support.effort import sample
 
 
 def test_a_violation_is_told_in_as_few_events_as_it_needs() -> None:
@@ -44,8 +43,10 @@ for rule in sys.argv[1:]:
 """
 
 
-def test_a_rule_that_is_switched_off_is_found_by_its_seed() -> None:
-    rules = sample(list(MUTATIONS), 8, "rules")
+@pytest.mark.parametrize("part", range(4))
+def test_a_rule_that_is_switched_off_is_found_by_its_seed(part: int) -> None:
+    """All of them: whatever changes what a seed plays may leave a rule that nothing looks after."""
+    rules = list(MUTATIONS)[part::4]
     told = subprocess.run(
         [sys.executable, "-c", BREAK, *rules], capture_output=True, text=True, check=False
     )
