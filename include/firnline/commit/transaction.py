@@ -127,7 +127,9 @@ def commit(
             read_at = _refuse_when_late(table, base.began_ms, change.op)
             logs = base.snapshot.listing.keys()
             mine = _create_transaction(table, base.began_ms, draft.header, data, attempt, logs)
+            del data  # it may be as large as the whole log, and what follows takes memory, too
             committed = _committed(table, base, draft, read_at) if mine else None
+        del draft
         if committed is not None:
             return _checkpointed(table, committed, change)
         # Until the next base shows that the fence is not above its beginning: a number below that

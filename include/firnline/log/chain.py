@@ -8,6 +8,8 @@ relocation changes no digest.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +25,7 @@ _TEXT = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 MARK_BYTES = len(',"digest":""') + 64
 """Bytes of its digest in the log file of every transaction."""
+_PIECE_BYTES = 2**20
 _HERE = TablePaths("")
 """A table whose keys begin with ``_data/`` or ``_log/``."""
 
@@ -81,18 +84,36 @@ def content_digest(key: str, log_file: bytes, paths: TablePaths) -> str:
 
     Raises LogCorruptError.
     """
-    head, _, rest = log_file.partition(b"\n")
-    schema, _, rest = rest.partition(b"\n")
-    if codec.is_seal(rest):
-        rest = rest.partition(b"\n")[2]
+    lines, start = codec.first_lines(log_file, 2)
+    head, schema = (*lines, b"")[:2]
+    sealed, behind = codec.first_lines(log_file, 1, start)
+    if sealed and codec.is_seal(sealed[0]):
+        start = behind
     try:
         first = _without_digest(head)
     except UNREADABLE as error:
         raise corrupt(key, 1, str(error)) from error
-    tail = b"\n" + rest
-    for folder, name in ((paths.data_dir, _HERE.data_dir), (paths.log_dir, _HERE.log_dir)):
-        tail = tail.replace(_start(folder), _start(name))
-    return _sha256(first, b"\n", schema, tail)
+    pieces = _anywhere(log_file, start, paths)
+    return _sha256_of(chain((first, b"\n", schema), pieces))
+
+
+def _anywhere(log_file: bytes, start: int, paths: TablePaths) -> Iterator[bytes]:
+    """Yield a newline and the lines from a place on, with keys that do not say where the table is.
+
+    In pieces: of a log file that names millions of parts there should be no second one in memory.
+    """
+    folders = ((paths.data_dir, _HERE.data_dir), (paths.log_dir, _HERE.log_dir))
+    begins = [(_start(folder), _start(name)) for folder, name in folders]
+    newline = b"\n"
+    while True:
+        end = log_file.find(b"\n", start + _PIECE_BYTES)
+        piece = newline + log_file[start : end if end >= 0 else None]
+        for begin, name in begins:
+            piece = piece.replace(begin, name)
+        yield piece
+        if end < 0:
+            return
+        newline, start = b"", end  # where the next one begins, there is one
 
 
 def _without_digest(head: bytes) -> bytes:
@@ -110,6 +131,10 @@ def _start(folder: str) -> bytes:
 
 
 def _sha256(*pieces: bytes) -> str:
+    return _sha256_of(pieces)
+
+
+def _sha256_of(pieces: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)

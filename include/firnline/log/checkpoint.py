@@ -8,8 +8,10 @@ page headers and footer included, is trusted before it matches.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -31,6 +33,7 @@ SUM_KEY = "firnline.sum"
 SUM, ZEROS = b"crc32=", b"00000000"
 INTS = ("b", "t", "tmb", "n", "q")
 
+_KEY = attrgetter("p")
 GROUP_ROWS = 65_536
 """Rows of a row group, the unit in which names and markers are decoded lazily."""
 _SCHEMA = pa.schema(
@@ -251,8 +254,7 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
 
     Raises CheckpointError if its columns cannot hold a value of a marker.
     """
-    start = len(paths.data_dir)
-    rows = sorted((*_split(marker.p[start:]), marker) for marker in parts)
+    rows = _in_order(parts, paths)
     sink = pa.BufferOutputStream()
     try:
         with pq.ParquetWriter(
@@ -263,8 +265,8 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
             write_statistics=False,
             store_schema=False,
         ) as writer:
-            for low in range(0, len(rows), GROUP_ROWS):
-                writer.write_table(_table(rows[low : low + GROUP_ROWS]), row_group_size=GROUP_ROWS)
+            for some in iter(lambda: list(islice(rows, GROUP_ROWS)), []):
+                writer.write_table(_table(some), row_group_size=GROUP_ROWS)
             writer.add_key_value_metadata({META: msgspec.json.encode(head)})
             writer.add_key_value_metadata({SUM_KEY: (SUM + ZEROS).decode()})
     except (pa.ArrowException, OverflowError) as error:
@@ -275,9 +277,19 @@ def encode(head: CheckpointHead, parts: Iterable[Marker], paths: TablePaths) -> 
     return _sealed(sink.getvalue().to_pybytes())
 
 
-def _split(path: str) -> tuple[str, str]:
-    folder, _, name = path.rpartition("/")
-    return folder, name
+def _in_order(parts: Iterable[Marker], paths: TablePaths) -> Iterator[tuple[str, str, Marker]]:
+    """Yield (partition, name, marker) by partition and name: a list of all would be as much again.
+
+    Within a partition the order of the keys is that of the names.
+    """
+    start = len(paths.data_dir)
+    by_partition: dict[str, list[Marker]] = {}
+    for marker in parts:
+        by_partition.setdefault(marker.p[start:].rpartition("/")[0], []).append(marker)
+    for partition in sorted(by_partition):
+        begin = start + len(partition) + bool(partition)
+        for marker in sorted(by_partition.pop(partition), key=_KEY):
+            yield partition, marker.p[begin:], marker
 
 
 def _table(rows: list[tuple[str, str, Marker]]) -> pa.Table:

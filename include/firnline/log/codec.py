@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import msgspec
 
@@ -34,6 +34,7 @@ from firnline.properties.record import PropertiesRecord, parse_line, record_line
 VERSION = 1
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Exceptions of msgspec for bytes that are not the expected JSON, or nested too deeply."""
+_LINES_AT_ONCE = 8_192
 _MAX_NUMBER = 2**63 - 1
 """Largest number: other readers of the log use 64-bit integers."""
 _RESTORE = (
@@ -64,10 +65,18 @@ _TOMBSTONE = msgspec.json.Decoder(LogTombstone)
 _MARKER = msgspec.json.Decoder(Marker)
 
 
-def seal(head: bytes, tail: bytes) -> bytes:
-    """Join two texts with a line between them that holds the checksum of both."""
+def seal(head: bytes, tail: bytes | memoryview, *more: bytes) -> bytes:
+    """Join texts with a line behind the first that holds the checksum of all others.
+
+    Args:
+        head: what stands before that line.
+        tail: what stands behind it.
+        more: further lines, which are copied once.
+    """
     total = zlib.crc32(tail, zlib.crc32(head))
-    return b"\n".join([head, _encode(_Seal(_Sum(total))), tail])
+    for lines in more:
+        total = zlib.crc32(lines, zlib.crc32(b"\n", total))
+    return b"\n".join([head, _encode(_Seal(_Sum(total))), tail, *more])
 
 
 def is_seal(line: bytes) -> bool:
@@ -77,10 +86,10 @@ def is_seal(line: bytes) -> bool:
 
 def with_mark(data: bytes, mark: TxnMark) -> bytes:
     """Return a sealed log file with another mark of its transaction."""
-    head, schema, _, tail = data.split(b"\n", 3)
+    (head, schema, _), end = first_lines(data, 3)
     fields = _RAW_OBJECT.decode(head)
     first = _encode({**fields, "x": msgspec.Raw(_encode(mark))})
-    return seal(first + b"\n" + schema, tail)
+    return seal(first + b"\n" + schema, memoryview(data)[end:])
 
 
 def check_seal(key: str, line: int, head: bytes, sealed: bytes, tail: bytes | memoryview) -> None:
@@ -117,8 +126,10 @@ def encode(content: LogContent) -> bytes:
         x=content.x,
     )
     head = _encode(header) + b"\n" + _encode(content.schema)
-    lines = [*ext, *tombstones, *(marker_json(marker) for marker in content.markers)]
-    return seal(head, b"\n".join(lines))
+    lines = chain(ext, tombstones, map(marker_json, content.markers))
+    # In pieces: a line of each part as an object of its own would take as much again.
+    pieces = [b"\n".join(some) for some in iter(lambda: list(islice(lines, _LINES_AT_ONCE)), [])]
+    return seal(head, *(pieces or [b""]))
 
 
 def decode(key: str, data: bytes, paths: TablePaths) -> LogContent:
@@ -184,10 +195,9 @@ def _check_paths(
         ) from None
 
 
-def first_lines(data: bytes, count: int) -> tuple[list[bytes], int]:
-    """Return the first lines, and the offset of the rest, which is not copied."""
+def first_lines(data: bytes, count: int, start: int = 0) -> tuple[list[bytes], int]:
+    """Return the first lines from a place on, and the offset of the rest, which is not copied."""
     lines: list[bytes] = []
-    start = 0
     while len(lines) < count and start <= len(data):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -159,3 +161,55 @@ def test_a_run_may_have_any_name() -> None:
     made = chain.link(header, codec.encode(content), content.x, "", paths)
     found = link_of(paths.txn(1), txn_file.encode(made.header, made.log_file), paths)
     assert found.mark == found.digest
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [b"", b"x", b'{"p":"t/_data/a"}', b'{"p":"t/_log/a"}', b'{"p":"_data/b"}', b'{"sum":{}}']
+    ),
+    max_size=9,
+)
+
+
+@given(LINES, st.integers(1, 40))
+@examples(300, 3000)
+def test_the_digest_does_not_depend_on_the_pieces_in_which_a_log_file_is_read(
+    lines: list[bytes], size: int
+) -> None:
+    data = b"\n".join([b'{"v":1}', *lines])
+    whole = chain.content_digest("k", data, TablePaths("t"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain, "_PIECE_BYTES", size)
+        assert chain.content_digest("k", data, TablePaths("t")) == whole
+    assert whole == plain_digest(data)
+
+
+def plain_digest(data: bytes) -> str:
+    """As docs/format.md defines it, for a file of one table `t`, in one piece."""
+    import hashlib
+
+    head, _, rest = data.partition(b"\n")
+    schema, _, rest = rest.partition(b"\n")
+    if rest.startswith(b'{"sum":'):
+        rest = rest.partition(b"\n")[2]
+    tail = b"\n" + rest
+    for folder in (b"_data/", b"_log/"):
+        tail = tail.replace(b'\n{"p":"t/' + folder, b'\n{"p":"' + folder)
+    return hashlib.sha256(head + b"\n" + schema + tail).hexdigest()
+
+
+@pytest.mark.long
+def test_a_transaction_of_many_parts_takes_few_copies_of_its_log_file() -> None:
+    """Two and a piece at once, where lines, texts and digests had taken four."""
+    paths = TablePaths("t")
+    markers = [Marker(f"t/_data/day=1/{n:040}.parquet", n, 20, n=n) for n in range(100_000)]
+    content = LogContent(t=20, schema={}, markers=markers, x=TxnMark(2, TXN, "merge", 5, (1,)))
+    header = TxnHeader(seq=2, txn=TXN, op="merge", base=1, t=20, log=paths.txn_log(20, 2, TXN))
+    tracemalloc.start()
+    try:
+        made = chain.link(header, codec.encode(content), content.x, "", paths)
+        data = txn_file.encode(made.header, made.log_file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(data) < peak < 2.6 * len(data)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.errors import FirnlineError, ForeignPathError, LogCorruptError
+from firnline.log import codec
 from firnline.log.codec import decode, encode
 from firnline.log.heads import decode_head
 from firnline.log.records import (
@@ -215,3 +216,13 @@ def test_tombstones_are_read_from_the_head_once_all_of_them_are_in_it() -> None:
     assert [tombstone.p for tombstone in head.tombstones] == ["t/_log/3_w.jsonl"]
     for length in range(before_markers):
         assert decode_head(KEY, whole[:length], tombstones=True) is None
+
+
+def test_a_log_file_of_many_parts_has_a_line_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    markers = [Marker(f"t/_data/{n}.parquet", n, 5) for n in range(10)]
+    content = LogContent(t=5, schema={"a": "INTEGER"}, markers=markers)
+    whole = encode(content)
+    for size in (1, 3, 10, 11):
+        monkeypatch.setattr(codec, "_LINES_AT_ONCE", size)
+        assert encode(content) == whole
+    assert decode("k", whole, PATHS) == content
