@@ -5,7 +5,7 @@
     live parts = parts - dead parts
 
 Union is commutative and idempotent: neither clock skew, nor the order of a listing, nor reading
-a log file twice changes the result. Memory is about 0.6 KB per part, and 0.1 KB where a checkpoint
+a log file twice changes the result. Memory is about 0.7 KB per part, and 0.1 KB where a checkpoint
 holds it.
 """
 

@@ -154,7 +154,7 @@ def read(
     in place of the log files that it covers. A table with a legal hold is then read once more
     without it: which dead parts the hold keeps is not told by numbers.
 
-    Memory: 0.1 KB a part by a checkpoint, else 0.9 KB.
+    Memory: 0.1 KB a part by a checkpoint, else 0.8 KB.
 
     Args:
         table: the table.
