@@ -80,6 +80,7 @@ unit:
 	$(BIN)/pytest -q -n 2 -m 'not long' --durations=10 --durations-min=0.5 tests/unit
 
 test: setup ## check, long unit tests, and all that needs a real S3 server, Spark or a scheduler (15 minutes)
+	@$(BIN)/python -m tools.machine disk
 	@# The tests of schedulers and drivers leave a core to others now and then, or both.
 	+@export FIRNLINE_TESTS=$${FIRNLINE_TESTS:-$$($(BIN)/python -m tools.machine)}; \
 	$(MAKE) check servers && $(MAKE) -j 2 rest worlds

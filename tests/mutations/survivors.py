@@ -58,7 +58,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("operations/cleanup/plan", "plan_cleanup", "b.due <= now_ms -> b.due < now_ms", "only what is told, for the very millisecond"),
     Survivor("operations/cleanup/plan", "plan_cleanup", "b.due > now_ms -> b.due >= now_ms", "the very millisecond"),
     Survivor("operations/cleanup/plan", "plan_cleanup", "bool(taken_parts and left_parts) and taken_parts[0].tmb == left_parts[0].tmb -> bool(taken_parts and left_parts)", "speed: one LIST more"),
-    Survivor("operations/cleanup/plan", "_waiting", "timed -> True", "only what is told"),
+    Survivor("operations/cleanup/buried", "Waiting.of", "timed -> True", "only what is told"),
     Survivor("operations/cleanup/plan", "_dead_parts", "m.tmb is not None -> True", "for the type: they are dead"),
     Survivor("operations/cleanup/plan", "old_transactions", "meta.modified_ms < cutoff_ms -> meta.modified_ms <= cutoff_ms", "the very millisecond"),
     Survivor("operations/restore/plan", "_sort_out", "m.t > since.t -> m.t >= since.t", "what came with a transaction was there after it"),

@@ -563,8 +563,8 @@ PROTOCOL = (
     Mutation(
         name="digests hold the place of the table",
         file="include/firnline/log/chain.py",
-        old="        tail = tail.replace(_start(folder), _start(name))",
-        new="        _ = name, folder",
+        old="            piece = piece.replace(begin, name)",
+        new="            _ = name, begin",
         breaks="After a relocation the history looks forged.",
         caught_by=("tests/unit/log/test_chain.py",),
     ),

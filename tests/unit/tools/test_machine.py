@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from tools import machine
@@ -48,3 +51,19 @@ def test_the_answer_is_a_word_for_make_and_the_reason_is_for_people(
     said = capsys.readouterr()
     assert said.out == f"{what}\n"
     assert f"{share:.0%}" in said.err
+
+
+def test_a_disk_without_room_for_the_tests_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = [machine.LEAST_FREE]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    assert machine.without_room([tmp_path]) == ""
+    assert main(["disk"]) == 0
+    free[0] -= 2**30
+    assert machine.without_room([tmp_path]) == (
+        f"the tests need 6 GiB of free disk, and {tmp_path} has 5.0: make room (`uv cache prune`, "
+        "old clones) and run it again"
+    )
+    assert main(["disk"]) == 1
+    assert "need 6 GiB" in capsys.readouterr().err
