@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,15 @@ _RANGES = msgspec.json.Decoder(list[msgspec.Raw])
 
 def union_parts(contents: Iterable[LogContent]) -> dict[str, Marker]:
     """Return all markers by path, each in its final state."""
-    parts: dict[str, Marker] = {}
+    return union_with({}, contents)
+
+
+def union_with(known: Mapping[str, Marker], contents: Iterable[LogContent]) -> dict[str, Marker]:
+    """Return the union of parts and of the markers of further log files; ``known`` stays as it is.
+
+    Raises LogCorruptError: see ``combine``.
+    """
+    parts = dict(known)
     first = parts.setdefault  # one look-up per marker: a million of them are common
     for content in contents:
         for marker in content.markers:

@@ -57,7 +57,7 @@ from firnline.log.schema_lines import (
     times_of,
 )
 from firnline.log.taken_in import TakenIn, taken_in
-from firnline.log.union import Past, combine, first_folded, is_live, union_parts
+from firnline.log.union import Past, combine, first_folded, is_live, union_parts, union_with
 from firnline.next_steps import UPGRADE_OR_RESTORE
 from firnline.paths import LogName, TablePaths
 from firnline.predicate.pruning import Pruner
@@ -472,13 +472,20 @@ class Snapshot(StateColumns):
     def with_log(self, item: LogObject, content: LogContent) -> Snapshot:
         """Return this state with one more log file: the base after an own commit. No requests.
 
+        Args:
+            item: the log file, of a transaction that has been checked (``commit.invariants``): it
+                carries the parts of all that it folds.
+            content: what it holds.
+
         Raises InvariantError if the state was read from a checkpoint.
         """
         self.refuse_checkpoint()
         listing = {**self.listing, item.name.key: item}
         contents = {**self.contents, item.name.key: content}
+        # Not united anew: that would take as long as to read a log of millions of parts.
+        parts = union_with(self.parts, [content])
         # It is committed: a conflict that a repair left in place is not an error of the commit.
-        return build(self.paths, LogRead(listing, contents), tolerant=True)
+        return build(self.paths, LogRead(listing, contents), tolerant=True, parts=parts)
 
 
 def _covers(delete: Delete, partition: str) -> bool:
@@ -541,7 +548,13 @@ def read_snapshot(
     return build(paths, log, tolerant=tolerant)
 
 
-def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapshot:
+def build(
+    paths: TablePaths,
+    log: LogRead,
+    *,
+    tolerant: bool = False,
+    parts: Mapping[str, Marker] | None = None,
+) -> Snapshot:
     """Fold log files, and the checkpoint that covers others, into a state.
 
     Args:
@@ -550,6 +563,7 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
         tolerant: return a state even if schema lines contradict each other. Only for callers that
             report or repair the ``conflict``: ``schema`` then lacks the columns concerned. Nor are
             rows refused that are ``doubled``.
+        parts: the parts of the log where they are known already, for a log without a checkpoint.
 
     Raises SchemaConflictError, DoubledRowsError, LogCorruptError.
     """
@@ -557,21 +571,24 @@ def build(paths: TablePaths, log: LogRead, *, tolerant: bool = False) -> Snapsho
     listing, contents, since = log.listing, log.contents, fence.behind_since(log, late)
     if late:
         log = replace(log, listing=_without(listing, late), contents=_without(contents, late))
-    snapshot = _united(paths, log, tolerant=tolerant)
+        parts = None
+    snapshot = _united(paths, log, tolerant=tolerant, known=parts)
     if not tolerant:
         snapshot.refuse_doubled()
     if not late:
         return snapshot
-    parts = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
+    theirs = frozenset(m.p for key in late for m in contents[key].markers if m.tmb is None)
     return replace(
         snapshot,
         behind={key: listing[key] for key in late},
         behind_since=since,
-        behind_parts=parts - snapshot.parts.keys(),
+        behind_parts=theirs - snapshot.parts.keys(),
     )
 
 
-def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
+def _united(
+    paths: TablePaths, log: LogRead, *, tolerant: bool, known: Mapping[str, Marker] | None
+) -> Snapshot:
     contents = [log.contents[name] for name in sorted(log.contents)]
     base, newest = log.checkpoint, log.mark
     every = contents if base is None else [base.content(), *contents]
@@ -582,7 +599,10 @@ def _united(paths: TablePaths, log: LogRead, *, tolerant: bool) -> Snapshot:
     ahead = dated.known(log.listing, other)
     rows, changes = split(deletes.values())
     schema, conflict = schema_of(log, changes, times, tolerant=tolerant)
-    parts = parts_of(log, contents) if base is None else base.with_newer(contents)
+    if base is not None:
+        parts = base.with_newer(contents)
+    else:
+        parts = parts_of(log, contents) if known is None else known
     return Snapshot(
         paths=paths,
         listing=log.listing,

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firnline.commit.base import take_base
 from firnline.errors import LogCorruptError, SchemaConflictError, SnapshotExpiredError
 from firnline.log import codec
 from firnline.log.reader import LogObject, LogRead
 from firnline.log.records import Delete, LogContent, LogTombstone, Marker, stats_json
+from firnline.log.union import union_with
 from firnline.paths import TablePaths
 from firnline.state.snapshot import Snapshot, build, combine, mark_dead, read_snapshot, union_parts
+from tests.support.cleanups import clean_up
+from tests.support.effort import examples
 from tests.support.log_tables import SCHEMA, do_merge, put_append, snapshot
 from tests.support.world import make_world
 
@@ -210,3 +214,39 @@ def test_a_delete_applies_to_older_parts_that_have_not_applied_it() -> None:
         for m in state.live.values()
     }
     assert [path for path, applies in pending.items() if applies] == [old.p]
+
+
+@given(contents(), st.integers(0, 6))
+def test_further_log_files_are_united_with_parts_that_are_known(
+    files: list[LogContent], first: int
+) -> None:
+    known = union_parts(files[:first])
+    before = dict(known)
+    assert union_with(known, files[first:]) == union_parts(files)
+    assert known == before
+
+
+@given(st.lists(st.sampled_from(["append", "merge", "clean up", "wait"]), max_size=12))
+@examples(60, 600)
+def test_the_state_after_an_own_commit_is_that_of_all_its_log_files(steps: list[str]) -> None:
+    world = make_world(cleanup={"grace": "1h"}, append={"ttl": "10m"}, commit_ttl="10m")
+    base = take_base(world.table)
+    for step in steps:
+        if step == "append":
+            put_append(world)
+        elif step == "wait":
+            world.clock.advance(7_200_000)
+        elif step == "clean up":
+            clean_up(world)
+        else:
+            base = take_base(world.table)
+            keys = list(base.snapshot.live)
+            for some in (keys[:2], keys[2:4]):  # the second one on the state after the first
+                if len(some) < 2:
+                    continue
+                committed = do_merge(world, some, base).base
+                assert committed is not None
+                state = committed.snapshot
+                log = LogRead(state.listing, state.contents)
+                assert state == build(state.paths, log, tolerant=True)
+                base = committed
