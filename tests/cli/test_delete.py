@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -283,6 +284,10 @@ def test_keys_of_several_columns_are_json_lists() -> None:
     assert parse_keys(["a"], ["[1]", "x"]) == (("[1]",), ("x",))
     with pytest.raises(UsageError, match="white space"):
         parse_keys(["a"], ["x", "y "])
+    with pytest.raises(UsageError, match="key 2 has white space"):
+        parse_keys(["a", "b"], ['["x", 1]', '["y ", 1]'])
+    exact = Decimal("123456789012345678.91")
+    assert parse_keys(["a", "b"], ['["x", 123456789012345678.91]']) == (("x", exact),)
     assert parse_keys(["a", "b"], ['["x", 1]']) == (("x", 1),)
     assert parse_keys(["a", "b"], None) == ()
     with pytest.raises(UsageError, match="key 2 is not a JSON list of 2 values"):

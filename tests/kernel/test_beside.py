@@ -10,6 +10,7 @@ from dataclasses import replace as replace_engine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,11 +26,13 @@ from firnline.kernel.local import LocalEngine
 from firnline.kernel.merge import merge_in
 from firnline.kernel.task import KernelResult, KernelTask
 from firnline.operations.local import local_engine
+from firnline.parquet.footers import send
 from firnline.settings.load import settings_for_root
 from firnline.store.access import StoreAccess
 from firnline.store.client import open_store
 from firnline.table import open_table
 from tests.kernel.conftest import Group
+from tests.support.programs import HUNG_SECONDS
 from tests.support.world import SetClock
 
 
@@ -180,6 +183,24 @@ def test_a_process_that_is_killed_at_work_leaves_its_groups_as_they_were(group: 
     assert again is not None
     assert [rows_of(group, result) for result in again] == [[-2, 2], [-3, 3]]
     assert process.close() == 0
+
+
+def test_a_process_whose_run_was_killed_ends_without_a_word(group: Group) -> None:
+    asked = Beside(root=root_of(group), access=None, scratch=str(group.scratch))
+    with subprocess.Popen(
+        [sys.executable, "-m", "firnline.kernel.beside.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        worker.stdout.close()
+        send(worker.stdin, msgspec.json.encode(asked))
+        send(worker.stdin, msgspec.json.encode(small(group, 4)))
+        assert worker.wait(HUNG_SECONDS) == 0
+        assert worker.stderr.read() == b""
 
 
 def test_a_run_that_is_left_early_ends_its_processes(

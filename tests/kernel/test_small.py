@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from firnline.kernel import merge
+from firnline.kernel.outputs import FORMS
 from firnline.kernel.small import is_small
 from firnline.kernel.task import (
     Bucket,
@@ -404,3 +405,16 @@ def test_a_group_that_is_stopped_writes_nothing(group: Group) -> None:
     )
     assert "was stopped" in (result.error or "")
     assert result.requests["put"] == 0
+
+
+def test_a_full_scratch_is_told_as_such_where_a_small_group_asks_the_database(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise duckdb.IOException('Could not write "types.parquet": No space left on device')
+
+    task = small(group, rows(1), rows(2), sort_by=(SortKey("id"),))
+    monkeypatch.setattr(FORMS, "get", full)
+    error = group.run(task).error
+    assert error is not None
+    assert error.startswith(f"the scratch folder {group.scratch} is full")

@@ -125,7 +125,8 @@ def _result_of(
     except ImportError:
         raise  # a missing module on this machine is not the fault of a group
     except Exception as error:  # noqa: BLE001 -- named in the result; a group never stops others
-        result = _failed(task, kernel_fault(task.name, error), None)
+        full = scratch_full(place.scratch, error)
+        result = _failed(task, full or kernel_fault(task.name, error), None)
     after, seconds = store.counters.as_dict(), (clock.elapsed_ms() - began) / 1000
     requests = {name: after[name] - before[name] for name in after}
     return msgspec.structs.replace(result, requests=requests, seconds=seconds)

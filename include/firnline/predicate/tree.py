@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar
 
 import msgspec
@@ -108,8 +109,17 @@ class GreaterEqual(Compare, frozen=True, tag=">="):
 Predicate = (
     And | Or | Not | IsNull | In | Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual
 )
+
+
+class _Written(str):
+    """A number as it was written, before its column's type is known: a float would round it."""
+
+    __slots__ = ()
+
+
 # Created before there are threads, see ``firnline.parquet.footers``.
 _TREE: Callable[[bytes | str | msgspec.Raw], Predicate] = msgspec.json.Decoder(Predicate).decode
+_PLAIN: Callable[[str], object] = msgspec.json.Decoder(float_hook=_Written).decode
 
 COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
     "=": Equal,
@@ -122,10 +132,23 @@ COMPARISONS: dict[str, Callable[[str, Scalar], Predicate]] = {
 
 
 def parse_json(data: bytes | str | msgspec.Raw) -> Predicate:
-    """Parse a tree. Raises UsageError; columns and literals are checked by ``bind``."""
+    """Parse a tree of a record. Raises UsageError; columns and literals are checked by ``bind``."""
+    return _parsed(lambda: _TREE(data))
+
+
+def parse_asked(text: str, columns: Mapping[str, str]) -> Predicate:
+    """Parse and bind a tree that somebody has written, whose numbers count digit by digit.
+
+    In a record each literal has the form of its column's type already. Here a number may be of a
+    decimal column, and be another one as a float. Raises UsageError, also as ``bind`` does.
+    """
+    return bind(_parsed(lambda: msgspec.convert(_PLAIN(text), Predicate)), columns)
+
+
+def _parsed(parse: Callable[[], Predicate]) -> Predicate:
     try:
-        tree = _TREE(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        tree = parse()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UsageError(
             f"the predicate cannot be parsed: {error}",
             next_step="write and/or/not over column op literal (docs/format.md, Predicates)",
@@ -256,7 +279,8 @@ def _literal(name: str, sql_type: str, value: Scalar) -> Scalar:
             next_step="write is_null (in SQL: IS NULL) instead",
         )
     try:
-        literal = canonical(normalise(sql_type), value)
+        exact = Decimal(value) if isinstance(value, _Written) else value
+        literal = canonical(normalise(sql_type), exact)
         if isinstance(literal, float) and not math.isfinite(literal):
             # In JSON it would become null, and a record that cannot be bound would stay in the log.
             raise ValueError(f"{value} is not a finite number")

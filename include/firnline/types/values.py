@@ -57,6 +57,8 @@ _NANOSECONDS = {
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY_NS = 86_400_000_000_000
+_FLOAT_DIGITS = 15
+"""Decimal digits of which no two numbers have the same float."""
 _EXACT = Context(prec=1_000)
 """Precise enough for any number that ``_number`` accepts; the default rounds at 28 digits."""
 _TIME = re.compile(
@@ -151,6 +153,11 @@ def _whole(kind: SqlType, value: object) -> Scalar:
 def _number(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise _not_a(value, "a number")
+    if isinstance(value, float) and not _is_certain(value):
+        raise ValueError(
+            f"{value} is a floating-point number of so many digits that another one may have been "
+            "meant: write it as a text or as a decimal"
+        )
     try:
         number = Decimal(repr(value) if isinstance(value, float) else value)
     except InvalidOperation:
@@ -159,6 +166,14 @@ def _number(value: object) -> Decimal:
     if not number.is_finite() or abs(number.adjusted()) > 400:
         raise ValueError(f"{quoted(value)} is not a finite number that a column can hold")
     return number
+
+
+def _is_certain(value: float) -> bool:
+    """Return True if no other number of as many digits has the same float; it may be no number."""
+    if not math.isfinite(value):
+        return True  # refused as what it is
+    number = Decimal(repr(value)).normalize()
+    return len(number.as_tuple().digits) <= _FLOAT_DIGITS and number.adjusted() < _FLOAT_DIGITS
 
 
 def _decimal(kind: SqlType, value: object) -> Scalar:

@@ -8,6 +8,7 @@ from hypothesis import given
 from firnline.errors import UsageError
 from firnline.predicate.pruning import evaluate
 from firnline.predicate.tree import (
+    COMPARISONS,
     MAX_DEPTH,
     And,
     Equal,
@@ -18,10 +19,12 @@ from firnline.predicate.tree import (
     Predicate,
     bind,
     columns_of,
+    parse_asked,
     parse_json,
     to_json,
     to_sql,
 )
+from firnline.types.values import Scalar
 from tests.support.predicates import COLUMNS, TREES
 
 
@@ -68,3 +71,43 @@ def test_columns_are_named_once_in_order() -> None:
 def test_types_of_a_foreign_table_are_read_in_any_spelling() -> None:
     assert to_sql(Equal("x", 5), {"x": "int4"}) == "(\"x\" = CAST('5' AS INTEGER))"
     assert evaluate(Equal("x", "1.5"), {"x": Decimal("1.50")}, {"x": "numeric(5,2)"}) is True
+
+
+AMOUNTS = {"amt": "DECIMAL(20,2)", "b": "BIGINT", "d": "DOUBLE", "s": "VARCHAR"}
+
+
+@pytest.mark.parametrize(
+    ("column", "written", "taken"),
+    [
+        ("amt", "123456789012345678.91", "123456789012345678.91"),
+        ("amt", "0.1", "0.10"),
+        ("b", "9007199254740993", 9007199254740993),
+        ("b", "9007199254740993.0", 9007199254740993),
+        ("b", "1e3", 1000),
+        ("d", "0.1000000000000000055511151231257827", 0.1),
+        ("d", "1e-3", 0.001),
+    ],
+)
+def test_a_number_that_somebody_has_written_counts_digit_by_digit(
+    column: str, written: str, taken: Scalar
+) -> None:
+    for op in ("=", "!=", "<", "<=", ">", ">="):
+        asked = f'{{"op":"not","arg":{{"op":"{op}","column":"{column}","value":{written}}}}}'
+        assert parse_asked(asked, AMOUNTS) == Not(COMPARISONS[op](column, taken))
+    listed = f'{{"op":"in","column":"{column}","values":[{written},{written}]}}'
+    assert parse_asked(listed, AMOUNTS) == In(column, (taken, taken))
+
+
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [("amt", "0.100000000000000000001"), ("b", "0.5"), ("s", "1.5"), ("d", "1e999999999")],
+)
+def test_a_number_that_a_column_cannot_hold_is_refused(column: str, written: str) -> None:
+    with pytest.raises(UsageError):
+        parse_asked(f'{{"op":"=","column":"{column}","value":{written}}}', AMOUNTS)
+
+
+@pytest.mark.parametrize("text", ['{"op":"="', '{"op":"=","column":"s"}', "[1.5]", "1.5", "{}"])
+def test_what_is_no_tree_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match="the predicate cannot be parsed"):
+        parse_asked(text, AMOUNTS)

@@ -89,3 +89,21 @@ def test_forms_of_times_are_in_the_order_of_the_times(
 def test_no_text_leaves_its_quotes(text: str) -> None:
     query = f"SELECT {literal_sql('VARCHAR', text)}"
     assert duckdb.execute(query).fetchall() == [(text,)]
+
+
+@pytest.mark.parametrize(
+    "value", [123456789012345678.91, 9007199254740993.0, 0.1 + 0.2, 1e15, -1e20]
+)
+def test_a_float_that_may_have_been_another_number_is_none_of_an_exact_column(value: float) -> None:
+    for kind in ("DECIMAL(38,20)", "DECIMAL(38,0)", "BIGINT", "HUGEINT"):
+        with pytest.raises(ValueError, match=r"may have been meant|not a whole number"):
+            canonical(kind, value)
+    with pytest.raises(ValueError, match="another one may have been meant"):
+        canonical("DECIMAL(38,17)", value)
+    assert canonical("DOUBLE", value) == value
+
+
+@given(st.decimals(-(10**15) + 1, 10**15 - 1, allow_nan=False, places=2))
+def test_a_float_of_few_digits_is_the_number_that_was_written(number: Decimal) -> None:
+    if len(number.normalize().as_tuple().digits) <= 15:
+        assert canonical("DECIMAL(38,2)", float(number)) == canonical("DECIMAL(38,2)", number)

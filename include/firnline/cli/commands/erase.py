@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,22 +97,26 @@ def _saying_what_is_next(table: Table) -> Operation[EraseOptions, Any, Any]:
 
 def parse_keys(columns: Sequence[str], keys: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
     """Parse keys: a value each, or a JSON list for several columns. Raises UsageError."""
-    if len(columns) == 1:
-        # Imported late: it imports pyarrow.
-        from firnline.operations.erase.spaces import refuse_typed
+    # Imported late: it imports pyarrow.
+    from firnline.operations.erase.spaces import refuse_typed
 
-        refuse_typed(keys or ())
-        return tuple((text,) for text in keys or ())
-    parsed = []
-    for number, text in enumerate(keys or (), 1):
-        try:
-            values = json.loads(text)
-        except ValueError:
-            values = None
-        if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
-            raise UsageError(
-                f"key {number} is not a JSON list of {len(columns)} values",
-                next_step="write --key '[\"first\", 2]', one value per --column",
-            )
-        parsed.append(tuple(values))
+    if len(columns) == 1:
+        parsed = [(text,) for text in keys or ()]
+    else:
+        parsed = [_listed(number, text, len(columns)) for number, text in enumerate(keys or (), 1)]
+    refuse_typed(parsed)
     return tuple(parsed)
+
+
+def _listed(number: int, text: str, columns: int) -> tuple[Any, ...]:
+    """Return the values of a key that is a JSON list, numbers digit by digit. Raises UsageError."""
+    try:
+        values = json.loads(text, parse_float=Decimal)
+    except ValueError:
+        values = None
+    if not isinstance(values, list) or any(isinstance(v, dict | list) for v in values):
+        raise UsageError(
+            f"key {number} is not a JSON list of {columns} values",
+            next_step="write --key '[\"first\", 2]', one value per --column",
+        )
+    return tuple(values)

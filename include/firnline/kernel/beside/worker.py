@@ -41,7 +41,10 @@ def main() -> None:
         tools = _Tools(beside, stack)
         while (message := receive(sys.stdin.buffer)) is not None:
             tasks = msgspec.json.decode(message, type=list[KernelTask])
-            send(answers, msgspec.json.encode(list(pool.map(tools.merge, tasks))))
+            try:
+                send(answers, msgspec.json.encode(list(pool.map(tools.merge, tasks))))
+            except BrokenPipeError:
+                return  # whoever has asked was killed; a sweep takes what nobody commits
 
 
 class _Tools(threading.local):

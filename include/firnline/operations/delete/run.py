@@ -30,7 +30,7 @@ from firnline.operations.rewriting import (
 )
 from firnline.operations.runner import PartsReport, Progress, Runner, what_helps
 from firnline.predicate.sql import parse_sql
-from firnline.predicate.tree import Predicate, bind, parse_json
+from firnline.predicate.tree import Predicate, parse_asked
 from firnline.state.snapshot import Snapshot
 from firnline.table import Table
 from firnline.units import counted
@@ -110,7 +110,7 @@ def parse_where(text: str, snapshot: Snapshot) -> Predicate:
     if not text.strip():
         raise UsageError("the condition is empty", next_step="say which rows to delete")
     if text.lstrip().startswith("{"):
-        return bind(parse_json(text), snapshot.schema)
+        return parse_asked(text, snapshot.schema)
     return parse_sql(text, snapshot.schema)
 
 

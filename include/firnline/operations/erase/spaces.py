@@ -62,10 +62,23 @@ def spaced(column: pa.Array) -> list[int]:
     return where
 
 
-def refuse_typed(keys: Sequence[str]) -> None:
-    """Raise UsageError for one of the keys of a command line that is ``spaced``."""
-    for at in spaced(pa.array(keys, pa.string()))[:1]:
-        raise _refused(f"key {at + 1} has {_unseen(keys[at])} at an end")
+def refuse_typed(keys: Sequence[Sequence[object]]) -> None:
+    """Raise UsageError for a text among the keys of a command line that is ``spaced``, or is none.
+
+    What the shell has given as other bytes than UTF-8, Python holds as text that nothing can write.
+    """
+    typed = [(n, v) for n, key in enumerate(keys, 1) for v in key if isinstance(v, str)]
+    for number, text in typed:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"key {number} is no text in UTF-8, and no row can have it",
+                next_step="write it as the table has it, or in a file (--keys)",
+            ) from None
+    for at in spaced(pa.array([text for _, text in typed], pa.string()))[:1]:
+        number, text = typed[at]
+        raise _refused(f"key {number} has {_unseen(text)} at an end")
 
 
 def _refused(fault: str) -> UsageError:

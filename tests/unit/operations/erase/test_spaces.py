@@ -64,9 +64,16 @@ def test_the_number_of_the_key_counts_over_all_batches() -> None:
 
 
 def test_a_key_on_a_command_line_with_what_nobody_sees_is_refused_and_not_repeated() -> None:
-    refuse_typed(["a", "a b", ""])
+    refuse_typed([("a", 1), ("a b", None), ("", "x")])
     with pytest.raises(UsageError, match="key 2 has white space at an end") as refused:
-        refuse_typed(["a", "secret "])
+        refuse_typed([("a", "b"), (7, "secret ")])
     assert "secret" not in str(refused.value)
     with pytest.raises(UsageError, match=r"key 1 has the invisible character U\+200B"):
-        refuse_typed(["a\u200b"])
+        refuse_typed([("a\u200b",)])
+
+
+@pytest.mark.parametrize("text", ["\udcff", "a\ud800"])
+def test_a_key_that_is_no_text_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match="key 2 is no text in UTF-8") as refused:
+        refuse_typed([("a",), (text,)])
+    assert text not in str(refused.value)
