@@ -46,7 +46,7 @@ SURVIVORS: tuple[Survivor, ...] = (
     Survivor("commit/fold", "with_sequence", "marker.q is not None or not snapshot.times -> False", "without transactions the sequence is 0, written or not; one that is known is itself"),
     Survivor("commit/fold", "delete_is_over", "visible_since(snapshot, delete.id) > cutoff -> visible_since(snapshot, delete.id) >= cutoff", "the very millisecond"),
     Survivor("log/record_kind", "RecordKind.read", "not line.startswith(self._start) -> False", "speed: a line of another kind is decoded for nothing"),
-    Survivor("log/union", "union_parts", "before is not marker -> True", "a marker is united with itself"),
+    Survivor("log/union", "union_with", "before is not marker -> True", "a marker is united with itself"),
     Survivor("log/union", "combine", "a == b -> False", "speed: of two that are the same it makes one more"),
     Survivor("commit/outputs", "Outputs._abandon", "isinstance(error, FirnlineError) -> False", "only logged"),
     Survivor("commit/append_log", "publish_append", "age > ttl -> age >= ttl", "the very millisecond"),
