@@ -143,6 +143,11 @@ class Merge:
     def _read(self, key: str) -> pa.Table:
         return pq.read_table(io.BytesIO(self.table.store.get(key)), columns=["id"])
 
+    def unnamed(self, folder: str) -> list[str]:
+        """Return the objects of a folder that nothing names."""
+        named = read_snapshot(self.table.store, self.table.paths).parts
+        return [each.key for each in self.table.store.list(f"{folder}/") if each.key not in named]
+
     def orphans(self) -> int:
         """Return the number of objects that nothing names, however young."""
         return sweep.preview(self.table, SweepOptions()).young
@@ -252,8 +257,7 @@ def test_a_speculative_attempt_ends_a_group_whose_first_one_hangs(merge: Merge) 
     done = merge.start(
         speculation="true",
         speculation_interval="50ms",
-        # Longer than the other groups take: the loser of two attempts that both get through leaves
-        # its output to the sweep. And until the part is back, or both attempts wait for the pipe.
+        # Longer than it takes until the part is back, or both attempts wait for the pipe.
         speculation_task_duration_threshold="10s",
     )
     first = merge.waiting()
@@ -262,4 +266,5 @@ def test_a_speculative_attempt_ends_a_group_whose_first_one_hangs(merge: Merge) 
     assert (report["groups_done"], report["failures"]) == (DAYS, [])
     assert gone(first)
     merge.right()
-    assert merge.orphans() == 0
+    # On a busy machine another group may take so long, too, that both of its attempts get through.
+    assert not merge.unnamed(merge.held.key.rpartition("/")[0])
