@@ -171,6 +171,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.long
 @given(LINES, st.integers(1, 40))
 @examples(300, 3000)
 def test_the_digest_does_not_depend_on_the_pieces_in_which_a_log_file_is_read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def both(world: World) -> tuple[Reading, Reading]:
     return quick, whole
 
 
+@pytest.mark.long
 @given(lived())
 @examples(60, 600)
 def test_figures_and_details_are_those_of_the_log_files(world: World) -> None:
@@ -93,6 +95,7 @@ def test_figures_and_details_are_those_of_the_log_files(world: World) -> None:
     assert quick.seen == whole.seen
 
 
+@pytest.mark.long
 @given(lived(), st.integers(0, 12))
 @examples(40, 400)
 def test_what_a_bounded_run_deletes_is_estimated_by_the_mean_size(world: World, most: int) -> None:
