@@ -137,6 +137,7 @@ def test_every_command_of_the_docs_is_there(path: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.long
 def test_no_text_names_a_flag_that_no_command_has() -> None:
     known = EVERY_FLAG | _OTHERS
     wrong = {

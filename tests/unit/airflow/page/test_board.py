@@ -278,6 +278,7 @@ def test_settings_without_a_folder_have_no_requests_and_of_another_one_its_own(
     assert len(page.said()["requests"]) == 1
 
 
+@pytest.mark.long
 def test_many_requests_are_cut_and_counted(tmp_path: Path) -> None:
     town = shop(tmp_path)
     for _ in range(MOST_OPEN + 1):

@@ -165,6 +165,7 @@ def test_keys_are_counted_while_they_are_read(
     assert len(read_keys(make_world().table, ["s"], SCHEMA, str(path)).keys) == 100
 
 
+@pytest.mark.long
 def test_a_wrong_line_is_named_wherever_it_stands(tmp_path: Path) -> None:
     path = tmp_path / "k.csv"
     path.write_text("i,s\n" + "1,a\n" * 300_000 + "4711\n")

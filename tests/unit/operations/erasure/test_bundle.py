@@ -24,6 +24,7 @@ def closed(tmp_path: Path) -> tuple[Town, str]:
     return town, taken.request.id
 
 
+@pytest.mark.long
 def test_the_bundle_checks_a_copy_of_each_table(tmp_path: Path) -> None:
     town, request = closed(tmp_path)
     folder = tmp_path / "bundle"

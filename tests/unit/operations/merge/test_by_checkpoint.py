@@ -179,6 +179,7 @@ def both(world: World, *, full: bool = False) -> tuple[MergePlan, MergePlan]:
     return quick, plan_merge(take_base(world.table).snapshot, world.settings, now, full=full)
 
 
+@pytest.mark.long
 @examples(100, 5000)
 @given(tables(), st.booleans())
 def test_a_plan_by_a_checkpoint_is_that_of_a_run(world: World, full: bool) -> None:
