@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline.commit import checkpoint
 from firnline.operations.verify.checkpoints import difference
 from firnline.state.snapshot import Snapshot, read_snapshot
 from firnline.table import Table
@@ -19,6 +20,11 @@ def by_checkpoint(table: Table) -> Snapshot:
 def by_log(table: Table) -> Snapshot:
     """The state by every log file that exists."""
     return read_snapshot(table.store, table.paths, everything=True)
+
+
+def write(world: World) -> str:
+    """Write a checkpoint of the state now, due or not; returns its key."""
+    return checkpoint.write(world.table, by_log(world.table))
 
 
 def assert_same(table: Table) -> Snapshot:

@@ -68,7 +68,7 @@ def header_digest(key: str, line: bytes) -> str:
         name = _TEXT.decode(fields["log"]).rpartition("/")[2]
     except (*UNREADABLE, KeyError) as error:
         raise corrupt(key, 1, str(error)) from error
-    return _sha256(_encode({**fields, "log": msgspec.Raw(_encode(name))}))
+    return _sha256([_encode({**fields, "log": msgspec.Raw(_encode(name))})])
 
 
 def content_digest(key: str, log_file: bytes, paths: TablePaths) -> str:
@@ -93,8 +93,7 @@ def content_digest(key: str, log_file: bytes, paths: TablePaths) -> str:
         first = _without_digest(head)
     except UNREADABLE as error:
         raise corrupt(key, 1, str(error)) from error
-    pieces = _anywhere(log_file, start, paths)
-    return _sha256_of(chain((first, b"\n", schema), pieces))
+    return _sha256(chain((first, b"\n", schema), _anywhere(log_file, start, paths)))
 
 
 def _anywhere(log_file: bytes, start: int, paths: TablePaths) -> Iterator[bytes]:
@@ -130,11 +129,7 @@ def _start(folder: str) -> bytes:
     return b'\n{"p":' + _encode(folder)[:-1]
 
 
-def _sha256(*pieces: bytes) -> str:
-    return _sha256_of(pieces)
-
-
-def _sha256_of(pieces: Iterable[bytes]) -> str:
+def _sha256(pieces: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)

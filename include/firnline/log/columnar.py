@@ -22,7 +22,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from firnline.log.parts_view import (
-    NOTHING,
     Dead,
     Figures,
     Numbers,
@@ -376,11 +375,7 @@ class ColumnarParts(PartsView):
         counts, sizes = np.bincount(places, minlength=len(times)), np.zeros(len(times), np.int64)
         np.add.at(sizes, places, self._columns.b[dead])
         rows = zip(times.tolist(), counts.tolist(), sizes.tolist(), strict=True)
-        found = {t: Dead(parts, size) for t, parts, size in rows}
-        for t, newer in died(self._overlay.values()).items():
-            before = found.get(t, NOTHING)
-            found[t] = Dead(before.parts + newer.parts, before.bytes + newer.bytes)
-        return found
+        return died(self._overlay.values(), {t: Dead(parts, size) for t, parts, size in rows})
 
     def totals(self) -> Totals:
         columns, keep = self._columns, self._keep

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from firnline.log.records import Marker
@@ -38,7 +39,7 @@ class Dead(NamedTuple):
     bytes: int
 
 
-NOTHING = Dead(0, 0)
+_NOTHING = Dead(0, 0)
 
 
 class Figures(NamedTuple):
@@ -133,12 +134,14 @@ def deaths(parts: Mapping[str, Marker]) -> dict[int, Dead]:
     return died(parts.values())
 
 
-def died(markers: Iterable[Marker]) -> dict[int, Dead]:
-    """Return what is dead among markers, as ``deaths``."""
-    found: dict[int, Dead] = {}
+def died(
+    markers: Iterable[Marker], known: Mapping[int, Dead] = MappingProxyType({})
+) -> dict[int, Dead]:
+    """Return what is dead among markers, as ``deaths``, together with what is known already."""
+    found = dict(known)
     for marker in markers:
         if marker.tmb is not None:
-            before = found.get(marker.tmb, NOTHING)
+            before = found.get(marker.tmb, _NOTHING)
             found[marker.tmb] = Dead(before.parts + 1, before.bytes + marker.b)
     return found
 

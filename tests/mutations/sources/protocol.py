@@ -555,8 +555,8 @@ PROTOCOL = (
     Mutation(
         name="the digest of a transaction does not cover who made it",
         file="include/firnline/log/chain.py",
-        old='    return _sha256(_encode({**fields, "log": msgspec.Raw(_encode(name))}))',
-        new='    return _sha256(_encode({**fields, "run": fields["seq"], "log": fields["seq"]}))',
+        old='    return _sha256([_encode({**fields, "log": msgspec.Raw(_encode(name))})])',
+        new='    return _sha256([_encode({**fields, "run": fields["seq"], "log": fields["seq"]})])',
         breaks="Somebody else is made responsible for a removal.",
         caught_by=("tests/unit/operations/verify/test_history.py",),
     ),

@@ -57,7 +57,7 @@ from firnline.types.hashes import HashRange
 from firnline.types.order import SortKey
 from tests.support import histories
 from tests.support.beside import Beside
-from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints
+from tests.support.checkpoints import ALWAYS, assert_same, by_checkpoint, by_log, checkpoints, write
 from tests.support.cleanups import Refusing
 from tests.support.effort import examples
 from tests.support.log_tables import SCHEMA, do_merge, put_append, v1_live
@@ -93,10 +93,6 @@ def clean_up(world: World) -> Any:
 
 
 RANGES = hashes_json((HashRange(("id",), ("long",), 64, 3, 3),))
-
-
-def write(world: World) -> str:
-    return checkpoint.write(world.table, by_log(world.table))
 
 
 def merge_some(world: World, partition: str, most: int) -> None:

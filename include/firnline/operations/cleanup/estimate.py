@@ -1,4 +1,4 @@
-"""What a clean-up of a large table would delete, told by the numbers of a checkpoint.
+"""Estimate what a clean-up of a large table would delete, by the numbers of a checkpoint.
 
 A checkpoint has the time at which each part died, and not which log files say so. So this is an
 estimate for whoever looks: a tombstone counts as seen since the log file of its transaction was
@@ -8,9 +8,11 @@ itself reads every log file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import msgspec
 
 from firnline.log import dated
 from firnline.log.parts_view import deaths
@@ -90,8 +92,9 @@ def estimate_cleanup(
     Raises LogCorruptError: something under ``_txn/`` is no transaction.
     """
     others = waits(snapshot.properties, settings, now_ms)
-    parts = _parts(snapshot, others.grace, now_ms)
-    folded = _folded(snapshot, others.grace, now_ms)
+    seen = _seen(snapshot, now_ms)
+    parts = _parts(snapshot, others.grace, seen)
+    folded = _folded(snapshot, others.grace, seen)
     late = behind_fence(snapshot, others.grace)
     ripe = [each for each in parts if each.all.due <= now_ms]
     logs = [each for each in (*late, *folded) if each.due <= now_ms]
@@ -123,32 +126,29 @@ def estimate_cleanup(
     )
 
 
-def _parts(snapshot: Snapshot, grace: int, now_ms: int) -> list[_Parts]:
+def _parts(snapshot: Snapshot, grace: int, seen: Callable[[int], int]) -> list[_Parts]:
     """Return the dead parts that are not confirmed deleted, oldest tombstone first."""
-    written = _written(snapshot)
-    found: list[_Parts] = []
-    for t, dead in sorted(deaths(snapshot.parts).items()):
-        if t > snapshot.purged:
-            since = dated.since(t, written.get(t, t), now_ms)
-            found.append(_Parts(dead.parts, Buried("", dead.bytes, t, since, since + grace)))
-    return found
+    return [
+        _Parts(dead.parts, Buried("", dead.bytes, t, seen(t), seen(t) + grace))
+        for t, dead in sorted(deaths(snapshot.parts).items())
+        if t > snapshot.purged
+    ]
 
 
-def _folded(snapshot: Snapshot, grace: int, now_ms: int) -> list[Buried]:
+def _folded(snapshot: Snapshot, grace: int, seen: Callable[[int], int]) -> list[Buried]:
     """Return log files that others carry, oldest tombstone first."""
-    written = _written(snapshot)
-    found: list[Buried] = []
-    for key, t in snapshot.log_tombstones.items():
-        if key in snapshot.listing:
-            since = dated.since(t, written.get(t, t), now_ms)
-            found.append(Buried(key, snapshot.listing[key].size, t, since, since + grace))
-    return in_order(found)
+    return in_order(
+        Buried(key, snapshot.listing[key].size, t, seen(t), seen(t) + grace)
+        for key, t in snapshot.log_tombstones.items()
+        if key in snapshot.listing
+    )
 
 
-def _written(snapshot: Snapshot) -> dict[int, int]:
-    """Return when the log file of each transaction was written, by its date; both unix ms."""
+def _seen(snapshot: Snapshot, now_ms: int) -> Callable[[int], int]:
+    """Return a function: time of a tombstone -> since when readers can see it; both unix ms."""
     items = snapshot.listing.values()
-    return {item.name.t: item.modified_ms for item in items if item.name.seq}
+    written = {item.name.t: item.modified_ms for item in items if item.name.seq}
+    return lambda t: dated.since(t, written.get(t, t), now_ms)
 
 
 def _taken(ripe: Sequence[_Parts], limit: int) -> tuple[int, int, list[_Parts]]:
@@ -163,18 +163,11 @@ def _taken(ripe: Sequence[_Parts], limit: int) -> tuple[int, int, list[_Parts]]:
         share = each.all.bytes * taken // each.count
         count, size = count + taken, size + share
         if taken < each.count:
-            rest = Buried("", each.all.bytes - share, each.all.tmb, each.all.since, each.all.due)
+            rest = msgspec.structs.replace(each.all, bytes=each.all.bytes - share)
             left.append(_Parts(each.count - taken, rest))
     return count, size, left
 
 
 def _summed(parts: Sequence[_Parts], reason: str, *, timed: bool = False) -> Waiting:
     found = Waiting.of("parts", [each.all for each in parts], reason, timed=timed)
-    return Waiting(
-        found.what,
-        sum(each.count for each in parts),
-        found.bytes,
-        reason,
-        found.first_ms,
-        found.last_ms,
-    )
+    return replace(found, count=sum(each.count for each in parts))

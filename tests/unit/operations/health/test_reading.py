@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.log.txn_file import Counts, RunIdentity
@@ -21,7 +20,7 @@ from firnline.operations.health.reading import Reading, read
 from firnline.operations.hold.run import run_hold
 from firnline.operations.operation import Work
 from firnline.operations.options import HoldOptions
-from tests.support.checkpoints import ALWAYS, by_log
+from tests.support.checkpoints import ALWAYS, write
 from tests.support.cleanups import DAY, clean_up
 from tests.support.effort import examples
 from tests.support.log_tables import do_merge, do_nothing, put_append
@@ -30,10 +29,6 @@ from tests.support.world import World, make_world
 NEVER = 2**40
 RUN = RunIdentity(run_id="r")
 PARTITIONS = ("d=1", "d=2")
-
-
-def write(world: World) -> None:
-    checkpoint.write(world.table, by_log(world.table))
 
 
 def append(world: World) -> None:

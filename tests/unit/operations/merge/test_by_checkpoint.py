@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.commit import checkpoint
 from firnline.commit.base import take_base
 from firnline.commit.transaction import Change, commit
 from firnline.errors import (
@@ -35,7 +34,7 @@ from firnline.operations.merge.tiers import LARGE
 from firnline.operations.operation import Work
 from firnline.operations.options import HoldOptions, MergeOptions
 from firnline.types.order import SortKey
-from tests.support.checkpoints import ALWAYS, by_checkpoint, by_log
+from tests.support.checkpoints import ALWAYS, by_checkpoint, by_log, write
 from tests.support.effort import examples
 from tests.support.log_tables import (
     SCHEMA,
@@ -54,10 +53,6 @@ WAITS = "waits until 4 parts of about its size are there"
 PARTITIONS = ("d=1", "d=2", "d=3")
 SIZES = st.sampled_from([1, MIB // 2, MIB, 3 * MIB, 10 * MIB, 31 * MIB, 40 * MIB, 48 * MIB])
 LARGE_SIZES = st.sampled_from([48 * MIB, 50 * MIB, 63 * MIB, 64 * MIB, 90 * MIB])
-
-
-def write(world: World) -> None:
-    checkpoint.write(world.table, by_log(world.table))
 
 
 def clustered(method: str) -> dict[str, Any]:
