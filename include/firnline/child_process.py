@@ -22,7 +22,13 @@ _ALLOWED = frozenset(
         *("PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE"),
         *("PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONNOUSERSITE", "VIRTUAL_ENV"),
         # Threads and memory of numeric libraries.
-        *("OMP_NUM_THREADS", "ARROW_DEFAULT_MEMORY_POOL", "MALLOC_ARENA_MAX", "LD_PRELOAD"),
+        *(
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
+            "ARROW_DEFAULT_MEMORY_POOL",
+            "MALLOC_ARENA_MAX",
+            "LD_PRELOAD",
+        ),
     }
 )
 
@@ -51,7 +57,8 @@ def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
     """
     given = os.environ if environ is None else environ
     kept = {name: given[name] for name in given if name in _ALLOWED or name.startswith("LC_")}
-    return {**kept, "PYTHONPATH": own_path()}
+    # numpy's threads are not used, and spin on the cores when it is imported.
+    return {"OPENBLAS_NUM_THREADS": "1", **kept, "PYTHONPATH": own_path()}
 
 
 def own_path() -> str:

@@ -1,17 +1,18 @@
 """Share the cores of a machine: work that can be split uses those that are idle.
 
-Every piece of work has a core of its own. Where it can be split, it borrows idle ones, and gives
-them back soon after other work has taken them: a single group of a merge uses all cores, and of
-many each uses one.
+Every piece of work has a core of its own. Where it can be split, it borrows idle ones, as soon as
+there are any, and gives them back soon after other work has taken them: a single group of a merge
+uses all cores, and of many each uses one.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 Job = TypeVar("Job")
 Done = TypeVar("Done")
@@ -27,6 +28,7 @@ class Cores:
 
     idle: float = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def take(self, share: float = 1) -> None:
         """Use so many cores, idle or not, for new work."""
@@ -34,9 +36,23 @@ class Cores:
             self.idle -= share
 
     def give_back(self, share: float = 1) -> None:
-        """Leave so many cores idle."""
+        """Leave so many cores idle; work that waits for them takes them."""
         with self._lock:
             self.idle += share
+            waiting = tuple(self._waiting)
+        for offer in waiting:
+            offer()
+
+    @contextmanager
+    def waiting(self, offer: Callable[[], None]) -> Iterator[None]:
+        """Call ``offer`` whenever a core is given back, in the thread that does so."""
+        with self._lock:
+            self._waiting.append(offer)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting.remove(offer)
 
     def borrow(self) -> bool:
         """Take an idle core for work that is under way; False if there is none."""
@@ -50,6 +66,59 @@ class Cores:
 def other_cores() -> Cores:
     """Return the cores of the machine but that of this thread."""
     return Cores((os.cpu_count() or 1) - 1)
+
+
+class Aside(Generic[Done]):
+    """Work that is done beside this thread if a core is idle, else once its result is wanted.
+
+    A context manager: nothing of it is under way behind the block.
+
+    Args:
+        work: called once, or never.
+        cores: lends the core.
+    """
+
+    def __init__(self, work: Callable[[], Done], cores: Cores) -> None:
+        self._work = work
+        self._cores = cores
+        self._lock = threading.Lock()
+        self._done: list[Done] = []
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._cores.borrow():
+            self._thread = threading.Thread(target=self._beside, name="firnline-core")
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def result(self) -> Done:
+        """Return what the work returns; raises what it raises. Any number of threads may ask."""
+        if self._thread is not None:
+            self._thread.join()
+        self._do()
+        if self._error is not None:
+            raise self._error
+        return self._done[0]
+
+    def _beside(self) -> None:
+        try:
+            self._do()
+        finally:
+            self._cores.give_back()
+
+    def _do(self) -> None:
+        with self._lock:
+            if self._done or self._error is not None:
+                return
+            try:
+                self._done.append(self._work())
+            except BaseException as error:  # noqa: BLE001 -- raised again for each that asks
+                self._error = error
 
 
 def side_by_side(
@@ -93,21 +162,29 @@ class _Jobs(Generic[Job, Done]):
         self._under_way = 0
         self._held = 0
         self._changed = threading.Condition()
+        self._helpers: list[threading.Thread] = []
 
     def run(self) -> list[Done]:
-        helpers: list[threading.Thread] = []
         try:
-            while (number := self._next(may_wait=True)) is not None:
-                while self._is_more() and self._cores.borrow():
-                    helpers.append(threading.Thread(target=self._help, name="firnline-core"))
-                    helpers[-1].start()
-                self._do(number)
+            with self._cores.waiting(self._borrow):
+                while (number := self._next(may_wait=True)) is not None:
+                    self._borrow()
+                    self._do(number)
         finally:
-            for helper in helpers:
+            for helper in self._helpers:
                 helper.join()
         if self._error is not None:
             raise self._error
         return [self._results[number] for number in range(len(self._jobs))]
+
+    def _borrow(self) -> None:
+        """Begin jobs for which there is memory on the cores that are idle."""
+        with self._changed:
+            for _ in range(sum(map(self._fits, self._waiting))):
+                if not self._cores.borrow():
+                    return
+                self._helpers.append(threading.Thread(target=self._help, name="firnline-core"))
+                self._helpers[-1].start()
 
     def _help(self) -> None:
         try:
@@ -115,10 +192,6 @@ class _Jobs(Generic[Job, Done]):
                 self._do(number)
         finally:
             self._cores.give_back()
-
-    def _is_more(self) -> bool:
-        with self._changed:
-            return any(map(self._fits, self._waiting))
 
     def _fits(self, number: int) -> bool:
         return not self._under_way or self._held + self._jobs[number][1] <= self._budget

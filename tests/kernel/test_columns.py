@@ -242,7 +242,7 @@ def test_rows_that_only_move_keep_their_place_and_use_idle_cores(group: Group) -
     seen = set[str]()
     real = columns._Writing.write
 
-    def watched(self: Any, piece: Any) -> set[str]:
+    def watched(self: Any, piece: Any) -> Any:
         seen.add(threading.current_thread().name)
         together.wait(30)
         return real(self, piece)
@@ -253,6 +253,33 @@ def test_rows_that_only_move_keep_their_place_and_use_idle_cores(group: Group) -
         path = output(group, task, 1)
     assert pq.read_table(path).equals(rows)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(("sorted_by", "meanwhile"), [("id", True), ("name", False)])
+def test_columns_are_read_while_the_order_is_made_where_there_is_memory_for_both(
+    group: Group, monkeypatch: pytest.MonkeyPatch, sorted_by: str, meanwhile: bool
+) -> None:
+    """The order of texts may take all the memory that DuckDB has."""
+    read, places = threading.Event(), columns.places_in_order
+    found: list[bool] = []
+
+    def made(*given: Any) -> pa.Array:
+        found.append(read.wait(30 if meanwhile else 0.2))
+        return places(*given)
+
+    def batches(*given: Any) -> Any:
+        read.set()
+        return real(*given)
+
+    real = columns._batches
+    monkeypatch.setattr("firnline.kernel.outputs.places_in_order", made)
+    monkeypatch.setattr(columns, "_batches", batches)
+    tables = [numbers(n * ROWS) for n in range(3)]
+    columns_of = from_arrow(tables[0].schema)
+    task = group.task(group.put(*tables), columns_of, sort_by=(SortKey(sorted_by),))
+    written = pq.read_table(output(group, task, idle=1))
+    assert found == [meanwhile]
+    assert written == written.sort_by(sorted_by)
 
 
 def test_texts_with_many_values_and_few_values_in_other_files(group: Group) -> None:

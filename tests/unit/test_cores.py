@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from firnline.cores import Cores, side_by_side
+from firnline.cores import Aside, Cores, side_by_side
 
 
 class Watched:
@@ -135,3 +135,78 @@ def test_a_core_that_is_taken_is_not_lent_until_it_is_given_back() -> None:
 
 def test_no_jobs_have_no_results() -> None:
     assert side_by_side([], Watched(1), Cores(2), 10) == []
+
+
+def test_a_core_that_is_given_back_takes_a_job_while_the_others_are_under_way() -> None:
+    cores, begun = Cores(1), threading.Barrier(2)
+    assert cores.borrow()
+
+    def work(job: int) -> int:
+        if job == 0:
+            cores.give_back()
+        begun.wait(30)  # the other job begins before this one ends
+        return job
+
+    assert side_by_side(jobs(1, 1), work, cores, 10) == [0, 1]
+    assert cores.idle == 1
+
+
+def test_work_aside_is_done_on_an_idle_core_which_is_given_back() -> None:
+    cores, here = Cores(1), threading.current_thread().name
+    with Aside(lambda: threading.current_thread().name, cores) as aside:
+        assert aside.result() != here
+    assert cores.idle == 1
+
+
+def test_without_an_idle_core_work_aside_is_done_once_by_whoever_wants_it() -> None:
+    done: list[str] = []
+
+    def work() -> int:
+        done.append(threading.current_thread().name)
+        return len(done)
+
+    with Aside(work, Cores()) as aside:
+        assert not done
+        assert [aside.result(), aside.result()] == [1, 1]
+    assert done == [threading.current_thread().name]
+
+
+def test_work_aside_that_nobody_wants_has_ended_with_its_block_and_is_not_begun_for_it() -> None:
+    ended: list[int] = []
+    with Aside(lambda: ended.append(1), Cores()):
+        pass
+    assert not ended
+    with Aside(lambda: ended.append(1), Cores(1)):
+        pass
+    assert ended == [1]
+
+
+@pytest.mark.parametrize("idle", [0, 1])
+def test_an_error_of_work_aside_is_raised_for_each_that_wants_its_result(idle: int) -> None:
+    cores = Cores(idle)
+
+    def fails() -> int:
+        raise KeyError
+
+    with Aside(fails, cores) as aside:
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                aside.result()
+    assert cores.idle == idle
+
+
+def test_jobs_that_wait_for_work_aside_begin_meanwhile() -> None:
+    cores, begun = Cores(1), threading.Event()
+
+    def work() -> int:
+        assert begun.wait(30)
+        return 7
+
+    with Aside(work, cores) as aside:
+
+        def job(number: int) -> int:
+            begun.set()
+            return number * aside.result()
+
+        assert side_by_side(jobs(1, 1, 1), job, cores, 10) == [0, 7, 14]
+    assert cores.idle == 1

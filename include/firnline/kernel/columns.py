@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline.cores import Cores, side_by_side
+from firnline.cores import Aside, Cores, side_by_side
 from firnline.errors import PartUnreadableError
 from firnline.kernel.arrow_reader import NotHereError, decoded, footers
 from firnline.kernel.arrow_writer import (
@@ -49,6 +49,9 @@ WIDE = 16
 _MEMORY_SHARE = 1 / 2
 """Fraction of ``kernel_memory`` for the order and the columns; DuckDB keeps some of its own."""
 _ORDER_BYTES = 16
+_SORT_BYTES, _SORT_COPIES, _SORT_SHARE = 40, 4, 1 / 4
+"""Memory of DuckDB for the order: bytes a row, copies of the columns that it is by, and the
+fraction of ``kernel_memory`` below which columns are read meanwhile."""
 _LEAST_ROWS = 1_024
 """Mean rows of a file from which its columns are read one by one: each has a price."""
 _BATCH_ROWS = 8_192
@@ -68,6 +71,7 @@ class Columns:
     Args:
         task: the group.
         inputs: its inputs, checked.
+        count: rows that stay.
         path: the new file.
         metadata: key-value pairs of its footer.
         like: returns the footer of a file that DuckDB has written for this task.
@@ -78,6 +82,7 @@ class Columns:
 
     task: KernelTask
     inputs: Inputs
+    count: int
     path: Path
     metadata: dict[str, str]
     like: Callable[[], Footer]
@@ -96,9 +101,10 @@ class Columns:
         try:
             plan = _plan(self.task, self.inputs, self.path.parent)
             made += plan.pieces
-            with_nan = self._write(plan, order)
-            written = [read_footer(piece.path) for piece in made]
-            return join_columns(written, self.path, self.metadata, self.like(), with_nan)
+            written = self._write(plan, order)
+            columns = [written[piece].footer for piece in plan.pieces]
+            with_nan = set[str]().union(*(each.with_nan for each in written.values()))
+            return join_columns(columns, self.path, self.metadata, self.like(), with_nan)
         except (NotHereError, PartUnreadableError, *UNREADABLE):
             self.path.unlink(missing_ok=True)
             return False
@@ -107,17 +113,22 @@ class Columns:
                 piece.path.unlink(missing_ok=True)
             pa.default_memory_pool().release_unused()
 
-    def _write(self, plan: _Plan, order: Callable[[], pa.Array] | None) -> set[str]:
-        """Write the columns to their files; return those that hold a NaN."""
+    def _write(self, plan: _Plan, order: Callable[[], pa.Array] | None) -> dict[_Piece, _Written]:
+        """Write the columns to files."""
         budget = int(self.task.memory * _MEMORY_SHARE) - plan.rows * _ORDER_BYTES
         budget -= 0 if self.reading is None else self.reading.bytes
         if max(piece.bytes for piece in plan.pieces) > budget:
             raise NotHereError
-        places = None if order is None else order()
-        writing = _Writing(self.task, plan, places, self.stop_if_asked, self.reading)
         # The largest first: small ones fill the memory and the time that is left.
         jobs = sorted(((each, each.bytes) for each in plan.pieces), key=lambda job: -job[1])
-        return set().union(*side_by_side(jobs, writing.write, self.cores, budget))
+        with Aside(
+            lambda: None if order is None else _within(order(), plan.rows), self.cores
+        ) as places:
+            if not _is_light(self.task, plan, self.count):
+                places.result()  # there is no memory for it and for columns that are read meanwhile
+            writing = _Writing(self.task, plan, places.result, self.stop_if_asked, self.reading)
+            written = side_by_side(jobs, writing.write, self.cores, budget)
+        return dict(zip((piece for piece, _ in jobs), written, strict=True))
 
 
 def may_go_by_columns(task: KernelTask, inputs: Inputs, cores: Cores) -> bool:
@@ -175,6 +186,15 @@ class _Piece:
     columns: tuple[str, ...]
     bytes: int
     """Memory for them: as they were read, and in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The file of a piece."""
+
+    footer: Footer
+    with_nan: frozenset[str]
+    """Columns that hold a NaN."""
 
 
 def _plan(task: KernelTask, inputs: Inputs, folder: Path) -> _Plan:
@@ -244,6 +264,29 @@ def _pieces(task: KernelTask, sizes: Mapping[str, int], folder: Path) -> Iterato
         yield _Piece(folder / f"columns{number}.parquet", some, needed)
 
 
+def _within(order: pa.Array, rows: int) -> pa.Array:
+    """Return the places of rows, all of which there are: they are looked at once, not by column.
+
+    Raises NotHereError: they are not.
+    """
+    ends = pc.min_max(order).as_py()
+    if len(order) and (order.null_count or ends["min"] < 0 or ends["max"] >= rows):
+        raise NotHereError
+    return order
+
+
+def _is_light(task: KernelTask, plan: _Plan, count: int) -> bool:
+    """Return True if DuckDB needs little memory for the order: no row goes, and no text sorts."""
+    kinds = [
+        plan.types[name] for name in plan.types if name in {key.column for key in task.sort_by}
+    ]
+    all_stay = task.keeps_rows and count == plan.rows
+    if not all_stay or any(not pa.types.is_primitive(kind) for kind in kinds):
+        return False
+    row = _SORT_BYTES + _SORT_COPIES * sum(kind.bit_width for kind in kinds) / 8
+    return bool(plan.rows * row <= task.memory * _SORT_SHARE)
+
+
 # --- one piece ------------------------------------------------------------------------------------
 
 
@@ -253,12 +296,13 @@ class _Writing:
 
     task: KernelTask
     plan: _Plan
-    order: pa.Array | None
+    order: Callable[[], pa.Array | None]
+    """Returns the places of the rows, which may still be made."""
     stop_if_asked: Callable[[], None]
     reading: Reading | None
 
-    def write(self, piece: _Piece) -> set[str]:
-        """Write the columns of a piece to its file; return those that hold a NaN."""
+    def write(self, piece: _Piece) -> _Written:
+        """Write the columns of a piece to its file."""
         rows, size = self._in_order(self._read(piece)), self.plan.group_rows
         check_texts(rows)
         first = self._group(rows, 0)
@@ -266,7 +310,7 @@ class _Writing:
             for start in range(0, rows.num_rows, size):
                 self.stop_if_asked()
                 writer.write_table(self._group(rows, start) if start else first, size)
-        return columns_with_nan(rows)
+        return _Written(read_footer(piece.path), frozenset(columns_with_nan(rows)))
 
     def _read(self, piece: _Piece) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a piece, those of all files below each other."""
@@ -300,12 +344,14 @@ class _Writing:
     def _in_order(self, read: dict[str, pa.ChunkedArray]) -> pa.Table:
         """Return the columns in the order of the output; nothing is left of what was read."""
         columns: dict[str, pa.ChunkedArray] = {}
+        order = self.order()
         for name in list(read):
             column = read.pop(name)
             if column.nbytes > _MOST_BYTES:
                 raise NotHereError
-            if self.order is not None:
-                column = pa.chunked_array([column.combine_chunks()]).take(self.order)
+            if order is not None:
+                whole = pa.chunked_array([column.combine_chunks()])
+                column = pc.take(whole, order, boundscheck=False)  # ``_within``
             columns[name] = column
         return pa.table(columns)
 

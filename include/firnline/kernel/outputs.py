@@ -379,7 +379,8 @@ class Producer:
         task = self.task
         if not may_go_by_columns(task, inputs, self.cores):
             return False
-        group = Columns(task, inputs, path, metadata, form, self.cores, self.stop_if_asked, reading)
+        common = form, self.cores, self.stop_if_asked, reading
+        group = Columns(task, inputs, count, path, metadata, *common)
 
         def found() -> pa.Array:
             return places_in_order(self.connection.sql(order).to_arrow_table(), inputs)

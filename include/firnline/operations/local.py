@@ -30,6 +30,9 @@ def local_engine(table: Table, scratch: Path | None = None) -> Engine:
         table: the table; each kernel opens its store again, with the table's access.
         scratch: local folder; None: below the system's.
     """
+    from firnline.parquet.footers import begin
+
+    begin()  # it starts while this process imports what kernels need
     from firnline.kernel.local import LocalEngine
     from firnline.kernel.staging import default_parent
 

@@ -9,6 +9,8 @@ import msgspec
 
 from firnline.parquet.footers import (
     FooterRequest,
+    FooterTask,
+    FooterWanted,
     SafetyRequest,
     are_safe_here,
     parse_here,
@@ -22,6 +24,7 @@ _MEMORY = 4 * 2**30
 
 def main() -> None:
     """Answer requests until the other side ends."""
+    _prepare()
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout.buffer
@@ -32,6 +35,17 @@ def main() -> None:
         else:
             answer = parse_here(request.task, request.wanted, request.tail)
         send(answers, msgspec.json.encode(answer))
+
+
+def _prepare() -> None:
+    """Parse a footer of its own, and so import what that takes before anybody waits for it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pa.BufferOutputStream()
+    pq.write_table(pa.table({}), file)
+    tail = file.getvalue().to_pybytes()
+    parse_here(FooterTask("a file", len(tail)), FooterWanted(), tail)
 
 
 if __name__ == "__main__":
