@@ -16,11 +16,10 @@ from collections import Counter
 from contextlib import ExitStack
 from types import FrameType
 
-import psutil
 import pyarrow as pa
 
 from demo.airflow import DAG_ID, add_connections, demo_stack, run_merge
-from demo.left_overs import left_overs
+from demo.left_overs import still_left
 from demo.life import chronicle, live_on, look
 from demo.place import FOLDER, SPARKS, STORES, TABLE, Place, made_store, prepared
 from demo.queries import Content, content_of, warm_up
@@ -214,7 +213,7 @@ def _run(screen: Screen, arguments: list[str]) -> None:
         raise UsageError(f"SPARK={spark} is no Spark", next_step=f"use {' or '.join(SPARKS)}")
     with prepared(FOLDER, store, fresh=not looking, spark=spark) as place:
         (up if looking else demo)(screen, place)
-    if left := {*left_overs(FOLDER), *psutil.Process().children(recursive=True)}:
+    if left := still_left(FOLDER):
         raise EnvironmentFaultError(
             f"processes are left: {', '.join(f'{p.pid} {p.name()}' for p in left)}",
             next_step="end them and report this",
