@@ -22,8 +22,8 @@ def test_a_process_of_the_demo_is_left_if_it_does_not_end_soon(
         env={**os.environ, MARK: f"{tmp_path}/airflow"},
     )
     try:
-        found = still_left(tmp_path, seconds=0.5 if left else 20)
-        assert [each.pid for each in found] == [process.pid] * left
+        found = still_left(tmp_path, seconds=0.5 if left else 3)  # this process may have children
+        assert (process.pid in [each.pid for each in found]) == left
     finally:
         process.kill()
         process.wait()
