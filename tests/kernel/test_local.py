@@ -110,6 +110,32 @@ def test_a_group_may_use_the_cores_that_no_other_needs(
     assert (beside, alone) == ([0, 0], [1])
 
 
+def test_a_core_that_the_next_group_needs_is_not_lent_in_between(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    offered: list[tuple[int, float]] = []
+    others = threading.Event()
+
+    def watched(place: Workplace, task: KernelTask, *given: Any) -> KernelResult:
+        if task.group == 0:
+            with place.cores.waiting(lambda: offered.append((len(ended), place.cores.idle))):
+                others.wait(30)
+        result = merge_in(place, task, *given)
+        if task.group != 0:
+            ended.append(task.group)
+        return result
+
+    monkeypatch.setattr(local, "merge_in", watched)
+    monkeypatch.setattr(local, "is_small", lambda _: False)
+    results = 0
+    for result in engine(group).run(tasks(group, 4)):
+        results += result is not None
+        if results == 3:
+            others.set()
+    assert {(count, idle) for count, idle in offered if idle >= 1} == {(3, 1)}
+
+
 def test_cores_for_which_memory_has_no_kernel_are_idle_too(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:

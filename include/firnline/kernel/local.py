@@ -73,6 +73,7 @@ class LocalEngine:
         stop = threading.Event()
         threads, cores = self.parallel * PER_KERNEL, Cores(max(self.cores, self.parallel))
         waiting, running = self._jobs(tasks), dict[Future[list[KernelResult]], int]()
+        ended = 0
         with _Workers(self, cores, stop.is_set) as workers:
             pool = ThreadPoolExecutor(threads, "firnline-kernel")
             try:
@@ -83,9 +84,13 @@ class LocalEngine:
                         cores.take(job.shares / PER_KERNEL)
                         running[pool.submit(workers.merge, job)] = job.shares
                         free -= job.shares
+                    # Not before: what is under way would take cores that the next ones need.
+                    cores.give_back(ended / PER_KERNEL)
                     done, _ = wait(running, TICK_S, FIRST_COMPLETED)
-                    for future in done:
-                        cores.give_back(running.pop(future) / PER_KERNEL)
+                    ended = sum(map(running.pop, done))
+                    if not waiting:
+                        cores.give_back(ended / PER_KERNEL)
+                        ended = 0
                     for future in done:
                         yield from future.result()
                     if not done:
