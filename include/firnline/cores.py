@@ -54,13 +54,29 @@ class Cores:
             with self._lock:
                 self._waiting.remove(offer)
 
-    def borrow(self) -> bool:
-        """Take an idle core for work that is under way; False if there is none."""
+    def lend(self, work: Callable[[], object]) -> threading.Thread | None:
+        """Do work on an idle core, in a thread that gives it back.
+
+        Returns None, and does nothing, if there is no idle core, or the system starts no thread.
+        """
         with self._lock:
             if self.idle < 1:
-                return False
+                return None
             self.idle -= 1
-            return True
+        thread = threading.Thread(target=self._lent, args=(work,), name="firnline-core")
+        try:
+            thread.start()
+        except RuntimeError:  # it has no more: the work goes on without help
+            with self._lock:
+                self.idle += 1
+            return None
+        return thread
+
+    def _lent(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        finally:
+            self.give_back()
 
 
 def other_cores() -> Cores:
@@ -87,14 +103,13 @@ class Aside(Generic[Done]):
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if self._cores.borrow():
-            self._thread = threading.Thread(target=self._beside, name="firnline-core")
-            self._thread.start()
+        self._thread = self._cores.lend(self._do)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._thread.join()
+        self._done, self._error = [], None  # its frames hold what the work held, and this
 
     def result(self) -> Done:
         """Return what the work returns; raises what it raises. Any number of threads may ask."""
@@ -104,12 +119,6 @@ class Aside(Generic[Done]):
         if self._error is not None:
             raise self._error
         return self._done[0]
-
-    def _beside(self) -> None:
-        try:
-            self._do()
-        finally:
-            self._cores.give_back()
 
     def _do(self) -> None:
         with self._lock:
@@ -171,27 +180,34 @@ class _Jobs(Generic[Job, Done]):
                     self._borrow()
                     self._do(number)
         finally:
+            self._begin_no_more()  # an interrupt ends this thread while it waits for others
             for helper in self._helpers:
                 helper.join()
-        if self._error is not None:
-            raise self._error
+        # Its frames hold what the jobs held, and this: nothing keeps them once it is handled.
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
         return [self._results[number] for number in range(len(self._jobs))]
+
+    def _begin_no_more(self) -> None:
+        with self._changed:
+            self._waiting.clear()
 
     def _borrow(self) -> None:
         """Begin jobs for which there is memory on the cores that are idle."""
         with self._changed:
             for _ in range(sum(map(self._fits, self._waiting))):
-                if not self._cores.borrow():
+                helper = self._cores.lend(self._help)
+                if helper is None:
                     return
-                self._helpers.append(threading.Thread(target=self._help, name="firnline-core"))
-                self._helpers[-1].start()
+                self._helpers.append(helper)
 
     def _help(self) -> None:
-        try:
-            while self._cores.idle >= 0 and (number := self._next(may_wait=False)) is not None:
-                self._do(number)
-        finally:
-            self._cores.give_back()
+        while self._cores.idle >= 0 and (number := self._next(may_wait=False)) is not None:
+            self._do(number)
 
     def _fits(self, number: int) -> bool:
         return not self._under_way or self._held + self._jobs[number][1] <= self._budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from firnline.clock import SystemClock
 from firnline.cores import Cores
 from firnline.ids import SystemIds
 from firnline.kernel import columns, outputs, proof
+from firnline.kernel.arrow_reader import NotHereError
 from firnline.kernel.duckdb import never
 from firnline.kernel.merge import merge_in
 from firnline.kernel.task import BloomFilters, KernelResult, KernelTask, Source
@@ -452,6 +454,50 @@ def test_a_column_that_a_part_lacks_or_has_under_another_name_is_left_to_duckdb(
     first, second = task.inputs
     named = replace(first, sources=(Source(column="more", names=("id",)),))
     assert not by_arrow(output(group, replace(task, inputs=(named, second))))
+
+
+def test_a_damaged_footer_of_a_large_file_is_named_by_its_part(group: Group) -> None:
+    """Files of full row groups are looked at by themselves: their pages may be copied."""
+    tables = numbers(), numbers(ROWS), numbers(2 * ROWS)
+    inputs = group.put(*tables)
+    task = group.task(
+        inputs, from_arrow(tables[0].schema), sort_by=(SortKey("id"),), row_group_rows=ROWS
+    )
+    path = group.root / inputs[1]
+    data = path.read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    for at in range(len(data) - 8 - length, len(data) - 8, 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x04]) + data[at + 1 :])
+        result = run(group, task)
+        assert result.error is None or result.error_key == inputs[1], result.error
+
+
+def test_nothing_of_the_columns_is_in_memory_when_duckdb_begins_in_their_place(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [numbers(n * 50_000, 50_000) for n in range(3)]
+    task = group.task(group.put(*tables), from_arrow(tables[0].schema), sort_by=(SortKey("id"),))
+    held: list[int] = []
+    copy = outputs.Producer._copy
+
+    def refused(rows: pa.Table) -> None:
+        held.append(pa.total_allocated_bytes())
+        raise NotHereError
+
+    def watched(*given: Any) -> int:
+        held.append(pa.total_allocated_bytes())
+        return copy(*given)
+
+    monkeypatch.setattr(columns, "check_texts", refused)
+    monkeypatch.setattr(outputs.Producer, "_copy", watched)
+    before = pa.total_allocated_bytes()
+    gc.disable()  # nothing waits for the garbage collector
+    try:
+        assert run(group, task, idle=1).error is None
+    finally:
+        gc.enable()
+    assert max(held[:-1]) - before > 1_000_000
+    assert held[-1] - before < 100_000
 
 
 def test_a_damaged_page_is_named_and_nothing_is_written(group: Group) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
-from firnline.cores import Aside, Cores, side_by_side
+from firnline.cores import Aside, Cores, _Jobs, side_by_side
 
 
 class Watched:
@@ -126,11 +129,16 @@ def test_an_error_of_a_job_is_raised_and_nothing_begins_after_it(idle: int) -> N
 
 def test_a_core_that_is_taken_is_not_lent_until_it_is_given_back() -> None:
     cores = Cores(1)
+    go = threading.Event()
     cores.take(0.25)
-    assert not cores.borrow()
+    assert cores.lend(go.wait) is None
     cores.give_back(0.25)
-    assert cores.borrow()
-    assert not cores.borrow()
+    lent = cores.lend(go.wait)
+    assert lent is not None
+    assert cores.lend(go.wait) is None
+    go.set()
+    lent.join()
+    assert cores.idle == 1
 
 
 def test_no_jobs_have_no_results() -> None:
@@ -139,7 +147,7 @@ def test_no_jobs_have_no_results() -> None:
 
 def test_a_core_that_is_given_back_takes_a_job_while_the_others_are_under_way() -> None:
     cores, begun = Cores(1), threading.Barrier(2)
-    assert cores.borrow()
+    cores.take()
 
     def work(job: int) -> int:
         if job == 0:
@@ -210,3 +218,84 @@ def test_jobs_that_wait_for_work_aside_begin_meanwhile() -> None:
 
         assert side_by_side(jobs(1, 1, 1), job, cores, 10) == [0, 7, 14]
     assert cores.idle == 1
+
+
+def no_more_threads(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_where_no_thread_can_start_work_goes_on_without_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", no_more_threads)
+    cores, work = Cores(2), Watched(1)
+    with Aside(lambda: 7, cores) as aside:
+        assert side_by_side(jobs(1, 1, 1), work, cores, 10) == [0, 10, 20]
+        assert aside.result() == 7
+    assert cores.idle == 2
+
+
+def test_a_core_is_given_back_though_work_that_waits_for_it_gets_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores = Cores()
+
+    def work(_: int) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", no_more_threads)
+            cores.give_back()
+
+    side_by_side(jobs(1), work, Cores(), 10)
+    with cores.waiting(lambda: None):
+        side_by_side(jobs(1, 1), work, cores, 10)
+    assert cores.idle == 3
+
+
+class Large:
+    """Stands for the memory that a job held when it failed."""
+
+
+@pytest.mark.parametrize("idle", [0, 1])
+def test_an_error_that_was_handled_keeps_nothing_of_its_job(idle: int) -> None:
+    held: list[weakref.ref[Large]] = []
+
+    def work(_: int) -> None:
+        large = Large()
+        held.append(weakref.ref(large))
+        raise KeyError
+
+    cores = Cores(idle)
+    gc.disable()  # nothing waits for the garbage collector
+    try:
+        with suppress(KeyError), Aside(lambda: work(0), cores) as aside:
+            aside.result()
+        with suppress(KeyError):
+            side_by_side(jobs(1, 1), work, cores, 10)
+        assert len(held) >= 2
+        assert [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()
+
+
+def test_an_interrupt_of_the_thread_that_waits_for_memory_begins_no_further_job() -> None:
+    begun: list[int] = []
+    helped, interrupted = threading.Event(), threading.Event()
+
+    def work(job: int) -> None:
+        begun.append(job)
+        if job == 0:
+            assert helped.wait(30)
+        if job == 1:
+            helped.set()
+            assert interrupted.wait(30)
+
+    class Interrupted(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            interrupted.set()
+            raise KeyboardInterrupt
+
+    run = _Jobs(jobs(5, 5, 10, 10, 10), work, Cores(1), 10)
+    run._changed = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert sorted(begun) == [0, 1]

@@ -277,9 +277,8 @@ def _within(order: pa.Array, rows: int) -> pa.Array:
 
 def _is_light(task: KernelTask, plan: _Plan, count: int) -> bool:
     """Return True if DuckDB needs little memory for the order: no row goes, and no text sorts."""
-    kinds = [
-        plan.types[name] for name in plan.types if name in {key.column for key in task.sort_by}
-    ]
+    sorts = {fold_name(key.column) for key in task.sort_by}
+    kinds = [kind for name, kind in plan.types.items() if fold_name(name) in sorts]
     all_stay = task.keeps_rows and count == plan.rows
     if not all_stay or any(not pa.types.is_primitive(kind) for kind in kinds):
         return False

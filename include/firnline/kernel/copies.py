@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from firnline.errors import PartUnreadableError
 from firnline.kernel.duckdb import tries
 from firnline.kernel.inputs import Inputs
 from firnline.kernel.task import KernelTask
@@ -45,13 +46,21 @@ def large_files(task: KernelTask, inputs: Inputs, schema: Callable[[], bytes]) -
             for path in group.paths:
                 if not _is_large(task, path, inputs.rows_of[path]):
                     continue  # of thousands of small parts no footer is read here
-                footer = read_footer(path)
-                if _fits(task, footer):
+                footer = _footer(path)
+                if footer is not None and _fits(task, footer):
                     candidates.append(footer)
     if not candidates:
         return []
     form = schema()
     return sorted((f for f in candidates if f.schema == form), key=lambda footer: footer.path)
+
+
+def _footer(path: Path) -> Footer | None:
+    """Return a footer; None for one that DuckDB has to read, or says which input is damaged."""
+    try:
+        return read_footer(path)
+    except PartUnreadableError:
+        return None
 
 
 def _is_large(task: KernelTask, path: Path, rows: int) -> bool:

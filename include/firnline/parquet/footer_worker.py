@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 
 import msgspec
@@ -25,6 +26,8 @@ _MEMORY = 4 * 2**30
 def main() -> None:
     """Answer requests until the other side ends."""
     _prepare()
+    # Of Ctrl-C: it is of the same group as the program that asks, and ends with that.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout.buffer

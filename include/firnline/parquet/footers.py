@@ -445,22 +445,30 @@ class _Process:
             self._start()
 
     def ask(self, message: bytes) -> tuple[bytes | None, int]:
-        """Return the answer, or None and the return code of a process that the message aborted."""
+        """Return the answer, or None and the return code of a process that the message aborted.
+
+        It is asked twice: somebody else may have ended the first process.
+        """
         with self._lock:
-            running = self._start()
-            assert running.stdin is not None
-            assert running.stdout is not None
-            try:
-                send(running.stdin, message)
-                answer = receive(running.stdout)
-            except BrokenPipeError:
-                answer = None
-            if answer is not None:
-                return answer, 0
-            self._running = None
+            answer, code = self._ask(message)
+            return (answer, code) if answer is not None else self._ask(message)
+
+    def _ask(self, message: bytes) -> tuple[bytes | None, int]:
+        running = self._start()
+        assert running.stdin is not None
+        assert running.stdout is not None
+        try:
+            send(running.stdin, message)
+            answer = receive(running.stdout)
+        except BrokenPipeError:
+            answer = None
+        if answer is not None:
+            return answer, 0
+        self._running = None
+        with suppress(BrokenPipeError):  # what it did not take
             running.stdin.close()
-            running.stdout.close()
-            return None, running.wait()
+        running.stdout.close()
+        return None, running.wait()
 
     def close(self) -> None:
         """Kill the process; it has no state to lose."""

@@ -44,7 +44,7 @@ KERNEL = (
     Mutation(
         name="a column stays in the order in which it was read",
         file="include/firnline/kernel/columns.py",
-        old="            if self.order is not None:",
+        old="            if order is not None:",
         new="            if self.order is not None and not pa.types.is_nested(column.type):",
         breaks="Rows are put together from values of several rows.",
         caught_by=("tests/kernel/test_columns.py",),
@@ -97,7 +97,7 @@ KERNEL = (
     Mutation(
         name="a core that was borrowed is not given back",
         file="include/firnline/cores.py",
-        old="        finally:\n            self._cores.give_back()\n",
+        old="        finally:\n            self.give_back()\n",
         new="        finally:\n            pass\n",
         breaks="The longer a run takes, the fewer cores its groups may use.",
         caught_by=("tests/unit/test_cores.py",),

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
 import pyarrow as pa
 import pytest
 
-from firnline.parquet.footers import FooterTask, FooterWanted, parse_elsewhere, parse_here
+from firnline.parquet.footers import (
+    _PROCESS,
+    FooterTask,
+    FooterWanted,
+    parse_elsewhere,
+    parse_here,
+)
 from tests.support.histories import parquet_bytes
 
 WHOLE = parquet_bytes(pa.table({"id": [3, 1], "name": ["b", "a"]}))
@@ -37,6 +45,21 @@ def test_a_footer_that_makes_arrow_abort_is_an_error_and_the_next_one_is_read() 
         assert "SIGABRT" in str(facts.error)
         assert facts.next_step
         assert parse_elsewhere(FooterTask("k", 1), WANTED, WHOLE).rows == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_file_is_not_called_damaged_because_somebody_ended_the_process(how: int) -> None:
+    """Ctrl-C at the prompt of a Python session reaches it, too."""
+    assert parse_elsewhere(FooterTask("k", 1), WANTED, WHOLE).rows == 2
+    running = _PROCESS._running
+    assert running is not None
+    os.kill(running.pid, how)
+    if how == signal.SIGKILL:
+        running.wait()
+    facts = parse_elsewhere(FooterTask("k", 1), WANTED, WHOLE)
+    assert (facts.rows, facts.error) == (2, None)
+    assert (_PROCESS._running is running) == (how == signal.SIGINT)
 
 
 @pytest.mark.long
