@@ -20,7 +20,7 @@ def left_overs(folder: Path) -> list[psutil.Process]:
 
 
 def still_left(folder: Path, seconds: float = 10) -> list[psutil.Process]:
-    """Those, and children of this one, that do not end within a time."""
+    """Left-over processes, and children of this one, that do not end within a time."""
     left = {*left_overs(folder), *psutil.Process().children(recursive=True)}
     _, living = psutil.wait_procs(left, timeout=seconds)
     return list(living)

@@ -109,7 +109,7 @@ class Aside(Generic[Done]):
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._thread.join()
-        self._done, self._error = [], None  # its frames hold what the work held, and this
+        self._error = None  # its frames hold what the work held, and this
 
     def result(self) -> Done:
         """Return what the work returns; raises what it raises. Any number of threads may ask."""
@@ -180,7 +180,8 @@ class _Jobs(Generic[Job, Done]):
                     self._borrow()
                     self._do(number)
         finally:
-            self._begin_no_more()  # an interrupt ends this thread while it waits for others
+            with self._changed:
+                self._waiting.clear()  # an interrupt may have ended the loop
             for helper in self._helpers:
                 helper.join()
         # Its frames hold what the jobs held, and this: nothing keeps them once it is handled.
@@ -191,10 +192,6 @@ class _Jobs(Generic[Job, Done]):
         finally:
             del error
         return [self._results[number] for number in range(len(self._jobs))]
-
-    def _begin_no_more(self) -> None:
-        with self._changed:
-            self._waiting.clear()
 
     def _borrow(self) -> None:
         """Begin jobs for which there is memory on the cores that are idle."""

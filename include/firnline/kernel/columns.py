@@ -7,9 +7,10 @@ The file is one that DuckDB could have written (``kernel.arrow_writer``).
 
 Memory: eight bytes a row for the order (twice while it is made), 16 for the proof of rows whose
 markers state no digest, and the columns under way, twice: together at most half of
-``kernel_memory``, on however many cores. Scratch holds the columns besides the output. Whatever
-does not fit, or Arrow cannot do, is left to DuckDB, errors of damaged inputs included: it says
-which one.
+``kernel_memory``, on however many cores. DuckDB makes the order before that, or meanwhile where it
+takes at most a quarter of ``kernel_memory`` (``_is_light``). Scratch holds the columns besides the
+output. Whatever does not fit, or Arrow cannot do, is left to DuckDB, errors of damaged inputs
+included: it says which one.
 """
 
 from __future__ import annotations
@@ -121,10 +122,12 @@ class Columns:
             raise NotHereError
         # The largest first: small ones fill the memory and the time that is left.
         jobs = sorted(((each, each.bytes) for each in plan.pieces), key=lambda job: -job[1])
+        light = _is_light(self.task, plan, self.count)
         with Aside(
-            lambda: None if order is None else _within(order(), plan.rows), self.cores
+            lambda: None if order is None else _within(order(), plan.rows),
+            self.cores if light else Cores(),
         ) as places:
-            if not _is_light(self.task, plan, self.count):
+            if not light:
                 places.result()  # there is no memory for it and for columns that are read meanwhile
             writing = _Writing(self.task, plan, places.result, self.stop_if_asked, self.reading)
             written = side_by_side(jobs, writing.write, self.cores, budget)

@@ -25,9 +25,9 @@ _MEMORY = 4 * 2**30
 
 def main() -> None:
     """Answer requests until the other side ends."""
-    _prepare()
-    # Of Ctrl-C: it is of the same group as the program that asks, and ends with that.
+    # Ctrl-C is for the program that asks: this process ends when that one closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prepare()
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = sys.stdout.buffer
