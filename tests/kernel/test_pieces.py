@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.kernel import pieces, ranges
-from firnline.kernel.cuts import Keys
+from firnline.kernel.cuts import Keys, bands
 from firnline.kernel.task import KernelResult
 from firnline.parquet.part import PartMetadata
 from firnline.types.arrow import from_arrow
@@ -45,6 +46,17 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every group is many times too large."""
     monkeypatch.setattr(pieces, "_SORT_FACTOR", 1e9)
     monkeypatch.setattr(pieces, "_MOST_PIECES", 5)
+
+
+def test_each_row_is_in_one_piece_where_a_part_has_one_text_and_nulls(tmp_path: Path) -> None:
+    """DuckDB 2.0 takes such rows, without a dictionary, all for nulls (``NULLS_BY_BOUNDS``)."""
+    rows = pa.table({"k": range(4), "x": ["a", None, "a", None]})
+    pq.write_table(rows, tmp_path / "a.parquet", use_dictionary=False)
+    found = [
+        duckdb.execute(f"SELECT k FROM '{tmp_path}/a.parquet' WHERE {each}").fetchall()
+        for each in bands(Keys(("x",), ("VARCHAR",)), [("a",), (None,)])
+    ]
+    assert found == [[], [(0,), (2,)], [(1,), (3,)]]
 
 
 def in_words(rows: list[tuple[Any, ...]]) -> str:

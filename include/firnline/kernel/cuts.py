@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from msgspec import structs
 
+from firnline.predicate.tree import opaque
 from firnline.types.hashes import LARGEST, Hashes, HashRange
 from firnline.types.sql import quote_name
 
@@ -111,7 +112,7 @@ def _no_earlier(keys: Keys, cut: Cut, *, nulls: bool) -> str:
     """
     column = quote_name(keys.names[0])
     if cut[0] is None:
-        return f"{column} IS NULL"
+        return f"{opaque(column)} IS NULL"
     sign = "<=" if keys.is_descending(0) else ">="
     bound = f"{column} {sign} {literal(cut[0], keys.types[0])}"
     return f"({bound} OR {column} IS NULL)" if nulls else bound
@@ -124,7 +125,7 @@ def _at_or_after(keys: Keys, cut: Cut, place: int = 0) -> str:
     column, rest = quote_name(keys.names[place]), _at_or_after(keys, cut, place + 1)
     text = cut[place]
     if text is None:
-        return f"({column} IS NULL AND {rest})"
+        return f"({opaque(column)} IS NULL AND {rest})"
     value, sign = literal(text, keys.types[place]), "<" if keys.is_descending(place) else ">"
     return f"({column} IS NULL OR {column} {sign} {value} OR ({column} = {value} AND {rest}))"
 

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from firnline.errors import PartSchemaError
 from firnline.parquet.arrow_versions import refuse_changed
+from firnline.predicate.tree import NULLS_BY_BOUNDS
 from firnline.types.arrow import holds, to_arrow
 
 _ENCODINGS = frozenset(
@@ -47,8 +48,6 @@ _WIDE = 2**31
 smallest one is taken away, have more than 32 bits: DuckDB writes them, and Arrow does not read them
 (nor write them: its own steps overflow)."""
 _MOST_MILLIS = (2**63 - 1) // 1_000
-_TEXTS = frozenset({"VARCHAR", "BLOB", "JSON"})
-"""Types of which DuckDB 2.0 answers IS NULL by the bounds alone, where there is no dictionary."""
 
 _MAP_LEVEL = ".key_value."
 _GEOMETRIES = b"geo"
@@ -164,7 +163,7 @@ def _strange_pages(footer: pq.FileMetaData, places: list[int], kind: str) -> str
         unit = json.loads(leaf.logical_type.to_json())
         coarse = unit["Type"] == "Timestamp" and unit["timeUnit"] == "milliseconds"
         # DuckDB states bounds of its own files by which it answers rightly.
-        text = kind in _TEXTS and not by_duckdb
+        text = kind in NULLS_BY_BOUNDS and not by_duckdb
         for group, chunk in _chunks(footer, place):
             why = _strange_form(chunk) or _strange_values(chunk, text=text, coarse=coarse)
             if by_duckdb and _may_be_array(leaf, chunk, group.num_rows):

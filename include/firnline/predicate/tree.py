@@ -27,6 +27,9 @@ MAX_NODES = 100_000
 
 
 _FLOATS = ("DOUBLE", "FLOAT")
+NULLS_BY_BOUNDS = frozenset({"VARCHAR", "BLOB", "JSON"})
+"""Types of which DuckDB 2.0 answers IS NULL by the bounds alone, where there is no dictionary: of a
+row group of one value and nulls it takes all for nulls."""
 _LONG = 100
 """Values of a list; a longer list is written as a join."""
 
@@ -205,6 +208,8 @@ class Dialect:
     """(canonical type, value in its JSON form) -> an expression of the column's type."""
     opaque: Callable[[str], str]
     """Expression -> one of the same value that no reader prunes by; see ``opaque``."""
+    is_null: Callable[[str, str], str]
+    """(name, canonical type) -> a condition that is true for a null."""
     among: Callable[[str, Sequence[str]], str]
     """(expression, literals) -> a condition that is true if it equals one of them."""
 
@@ -228,10 +233,9 @@ def _sql(tree: Predicate, columns: Mapping[str, str], dialect: Dialect) -> str:
         return "(" + word.join(_sql(arg, columns, dialect) for arg in tree.args) + ")"
     if isinstance(tree, Not):
         return f"(NOT {_sql(tree.arg, columns, dialect)})"
-    name = dialect.name(tree.column)
+    name, kind = dialect.name(tree.column), normalise(columns[tree.column])
     if isinstance(tree, IsNull):
-        return f"({name} IS NULL)"
-    kind = normalise(columns[tree.column])
+        return dialect.is_null(name, kind)
     if kind in _FLOATS:
         name = dialect.opaque(name)
     if isinstance(tree, In):
@@ -249,6 +253,10 @@ def opaque(name: str) -> str:
     return f"(CASE WHEN {name} IS NULL THEN NULL ELSE {name} END)"
 
 
+def _is_null(name: str, kind: str) -> str:
+    return f"({opaque(name) if kind in NULLS_BY_BOUNDS else name} IS NULL)"
+
+
 def _among(name: str, literals: Sequence[str]) -> str:
     listed = ", ".join(literals)
     if len(literals) > _LONG:
@@ -257,7 +265,7 @@ def _among(name: str, literals: Sequence[str]) -> str:
     return f"({name} IN ({listed}))"
 
 
-_DUCKDB = Dialect(quote_name, literal_sql, opaque, _among)
+_DUCKDB = Dialect(quote_name, literal_sql, opaque, _is_null, _among)
 
 
 def _resolve(name: str, columns: Mapping[str, str]) -> str:

@@ -50,9 +50,13 @@ def _literal(kind: str, value: Scalar) -> str:
     return f"CAST({quoted} AS {wanted.simpleString()})"
 
 
+def _is_null(name: str, _kind: str) -> str:
+    return f"({name} IS NULL)"
+
+
 def _among(name: str, literals: Sequence[str]) -> str:
     # Spark looks literals up in a hash table by itself.
     return f"({name} IN ({', '.join(literals)}))"
 
 
-SPARK = Dialect(quote_column, _literal, opaque, _among)
+SPARK = Dialect(quote_column, _literal, opaque, _is_null, _among)
