@@ -105,11 +105,13 @@ class Cache:
         known = self.get(table.name)
         young = known.asked_ms is not None and self._clock.now_ms() - known.asked_ms < STALE_MS
         if not young or known.settings != table:
-            self._background.start(table.name, lambda: self._ask(table))
+            self._background.start(table.name, lambda: self._ask(table, known))
 
-    def _ask(self, table: TableSettings) -> None:
+    def _ask(self, table: TableSettings, known: Known) -> None:
         name, began_ms = table.name, self._clock.now_ms()
         old = self.get(name)
+        if old is not known and old.settings == table:
+            return  # two asked for it at one time: it was read since this one looked at its age
         self._set(name, replace(old, asked_ms=began_ms, under_way=True))
         problem = FAILED
         try:

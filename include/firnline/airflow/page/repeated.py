@@ -69,17 +69,21 @@ class Repeated(Generic[ValueT]):
             then: called after it was read, in a thread of its own.
             at_once: what is known is known to be of the past. After an error it is not read sooner.
         """
+        known = self._last
         last, now = self.get(of), self._clock.now_ms()
         is_young = last.asked_ms is not None and now - last.asked_ms < self._every_ms
         if not is_young or (at_once and not last.problem):
-            self._background.start(self._name, lambda: self._read(of, read, then))
+            self._background.start(self._name, lambda: self._read(known, of, read, then))
 
     def _read(
         self,
+        known: Last[ValueT],
         of: object,
         read: Callable[[ValueT | None], ValueT],
         then: Callable[[], object],
     ) -> None:
+        if self._last is not known and self._last.of == of:
+            return  # two asked for it at one time: it was read since this one looked at its age
         began_ms = self._clock.now_ms()
         last = replace(self.get(of), asked_ms=began_ms, under_way=True)
         self._last = last

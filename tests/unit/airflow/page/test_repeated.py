@@ -5,6 +5,7 @@ import pytest
 from firnline.airflow.page.background import FAILED, Background
 from firnline.airflow.page.repeated import Last, Repeated
 from firnline.errors import StoreError
+from tests.support.background import LateBackground
 from tests.support.world import SetClock
 
 EVERY = 1_000
@@ -41,6 +42,21 @@ def test_it_is_read_again_when_it_is_stale_with_what_is_known() -> None:
     last = it.get()
     assert (last.value, last.read_ms, last.under_way) == (2, it.clock.now_ms(), False)
     assert it.then == 2
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_two_that_find_it_stale_at_one_time_have_it_read_once(*, at_once: bool) -> None:
+    """The first reading may begin and end before the second one is started."""
+    work = LateBackground()
+    it = Repeated[int]("it", EVERY, SetClock(), work)
+    for of in ("a", "a", "b"):
+        it.refresh(of, lambda old: (old or 0) + 1, at_once=at_once)
+    first, second, other = work.acts
+    first()
+    second()
+    assert it.get("a").value == 1
+    other()
+    assert it.get("b").value == 1
 
 
 def test_another_thing_begins_anew() -> None:
