@@ -37,6 +37,7 @@ from tests.kernel.conftest import Group
 from tests.kernel.test_moves import all_kinds, by_arrow, filtered
 from tests.kernel.test_small import alike
 from tests.kernel.test_touched import key_file
+from tests.support.nulls import NULLS, nulls_by_duckdb, with_nulls
 
 ROWS = 1_024
 """Rows of an input from which its columns are read one by one."""
@@ -164,6 +165,15 @@ def test_bounds_of_nested_floats_are_not_stated_as_arrow_leaves_out_nan(group: G
     ours, _ = both(group, task)
     query = f"SELECT count(*) FROM '{ours}' WHERE spot.x > 5"
     assert duckdb.execute(query).fetchall() == [(2 * ROWS,)]
+
+
+def test_duckdb_finds_the_nulls_beside_one_text(group: Group) -> None:
+    """By bounds in the headers of pages DuckDB 2.0 takes all rows of some pages for nulls."""
+    rows = with_nulls(0, ROWS)
+    sources = group.put(rows, with_nulls(ROWS, ROWS))
+    task = group.task(sources, from_arrow(rows.schema), sort=("id",), row_group_rows=ROWS // 4)
+    for path in both(group, task):
+        assert list(nulls_by_duckdb(path)) == [ROWS] * len(NULLS)
 
 
 def test_a_column_named_as_a_field_of_a_struct_keeps_its_values_findable(group: Group) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from firnline.kernel.duckdb import Try
 from firnline.kernel.task import KernelTask
+from firnline.parquet import page_bounds
 from firnline.parquet.arrow_versions import as_large_pages, writes_bloom_filters
 from firnline.parquet.encodings import leaves_in, with_dictionaries
 from firnline.types.sql import SqlType, parse_sql_type
@@ -78,6 +79,7 @@ def open_writer(
         dictionary_pagesize_limit=max(how.row_group_bytes // 2, 2**20),
         store_decimal_as_integer=True,
         store_schema=False,
+        write_page_index=page_bounds.go_into_index(first.schema),
         **as_large_pages(),
         **filtered,
     )

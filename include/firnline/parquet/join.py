@@ -411,8 +411,10 @@ def take_schema(footer: Footer, like: Footer, without_bounds: Collection[str] = 
     for group in footer.row_groups if named else ():
         for chunk in group.chunks():
             meta = chunk.struct(_META)
-            if _only(meta.get(_LEAF)) in named and _STATISTICS in meta.fields:
-                meta.struct(_STATISTICS).drop(*_BOUNDS)
+            if _only(meta.get(_LEAF)) in named:
+                chunk.drop(*_COLUMN_INDEX)
+                if _STATISTICS in meta.fields:
+                    meta.struct(_STATISTICS).drop(*_BOUNDS)
     return True
 
 

@@ -27,6 +27,7 @@ from firnline.errors import (
     UsageError,
 )
 from firnline.next_steps import REPORT_UNCHANGED
+from firnline.parquet import page_bounds
 from firnline.parquet.arrow_versions import refuse_changed
 from firnline.parquet.encodings import with_dictionaries
 from firnline.parquet.io import leaves_of
@@ -34,7 +35,7 @@ from firnline.parquet.join import join_columns, read_footer, state
 from firnline.types.order import Order, SortColumn, order_of
 
 _PAGE_INDEX_ROWS = 100_000
-"""Rows from which a page index is written; smaller parts are read whole anyway."""
+"""Rows from which each part has a page index; smaller ones are read whole anyway."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _LEAST_BYTES = 8 * 2**20
 """Bytes of rows from which columns have files of their own: each has a price."""
@@ -220,6 +221,10 @@ class _Writing:
     def _in_order(self, rows: pa.Table) -> pa.Table:
         return rows if self.places is None else rows.take(self.places)
 
+    def _has_index(self) -> bool:
+        rows = self.rows  # those of all files where columns have files of their own
+        return rows.num_rows >= _PAGE_INDEX_ROWS or page_bounds.go_into_index(rows.schema)
+
     def _write(
         self,
         rows: pa.Table,
@@ -233,7 +238,7 @@ class _Writing:
             compression="zstd",
             compression_level=self.compression_level,
             use_dictionary=list(with_dictionaries(rows.slice(0, self.row_group_rows))),
-            write_page_index=self.rows.num_rows >= _PAGE_INDEX_ROWS,
+            write_page_index=self._has_index(),
             write_statistics=_with_bounds(rows),
             sorting_columns=sorting,
             # Arrow's own copy of the schema would be most of a small part.

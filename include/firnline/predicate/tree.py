@@ -28,8 +28,9 @@ MAX_NODES = 100_000
 
 _FLOATS = ("DOUBLE", "FLOAT")
 NULLS_BY_BOUNDS = frozenset({"VARCHAR", "BLOB", "JSON"})
-"""Types of which DuckDB 2.0 answers IS NULL by the bounds alone, where there is no dictionary: of a
-row group of one value and nulls it takes all for nulls."""
+"""Types of which DuckDB 2.0 answers IS NULL by the bounds in the header of a page alone, where
+there is no dictionary: of a page of one value and nulls it takes all for nulls
+(``parquet.page_bounds``)."""
 _LONG = 100
 """Values of a list; a longer list is written as a join."""
 

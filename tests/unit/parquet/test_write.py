@@ -27,6 +27,7 @@ from firnline.types.schema import SchemaUnion
 from tests.support.anybody import plain as plain_values
 from tests.support.anybody import tables
 from tests.support.effort import examples
+from tests.support.nulls import NULLS, nulls_by_duckdb, with_nulls
 
 TABLE = pa.table({"x": [3, None, 1, 2], "s": ["c", "n", "a", "b"]})
 
@@ -54,6 +55,18 @@ def test_a_part_is_sorted_zstd_and_says_where_it_belongs(tmp_path: Path) -> None
     assert {footer.row_group(0).column(i).compression for i in range(2)} == {"ZSTD"}
     assert footer.row_group(0).column(0).statistics.max == 2
     assert duckdb.execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize("rows", [4, 40_000])
+@pytest.mark.parametrize("idle", [0, 1])
+def test_duckdb_finds_the_nulls_beside_one_text(
+    tmp_path: Path, rows: int, idle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By bounds in the headers of pages DuckDB 2.0 takes all rows of some pages for nulls."""
+    monkeypatch.setattr(writing, "_LEAST_BYTES", 0)
+    path = tmp_path / "x.parquet"
+    write(with_nulls(0, rows), path, sort_by=[SortField(column="id")], cores=Cores(idle))
+    assert list(nulls_by_duckdb(path)) == [rows // 2] * len(NULLS)
 
 
 def test_types_survive_without_arrows_own_copy_of_the_schema(tmp_path: Path) -> None:
