@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from firnline.commit.checkpoint import head_of
-from firnline.log import checkpoint as checkpoint_encode
+from firnline.commit.checkpoint import encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log.checkpoint import Checkpoint
 from firnline.log.reader import LogRead
@@ -31,10 +30,9 @@ class Checkpoints:
 
     def take(self, snapshot: Snapshot) -> None:
         """Encode a checkpoint of this state and decode it again."""
-        paths, key = snapshot.paths, f"{snapshot.paths.checkpoint_dir}{snapshot.seq}"
-        head = head_of(snapshot)
-        data = checkpoint_encode.encode(head, snapshot.parts.values(), paths)
-        self.held = [*self.held, checkpoint_file.decode(key, data, paths)][-_KEPT:]
+        key = f"{snapshot.paths.checkpoint_dir}{snapshot.seq}"
+        made = checkpoint_file.decode(key, encode(snapshot), snapshot.paths)
+        self.held = [*self.held, made][-_KEPT:]
 
     def check(
         self, snapshot: Snapshot, shown: list[int], shown_by: Callable[[Snapshot], list[int]]

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firnline.errors import CheckpointError, CheckpointVersionError, FirnlineError
-from firnline.log import checkpoint as checkpoint_encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log.checkpoint import CheckpointHead, Covered, Tombstone
 from firnline.log.reader import LogObject
+from firnline.log.records import Marker
 from firnline.log.schema_lines import standing
+from firnline.log.union import union_parts
 from firnline.state.checkpoint import is_usable, listed
 from firnline.state.snapshot import Snapshot
 from firnline.store.base import ObjectMeta
@@ -115,13 +116,30 @@ def write(table: Table, snapshot: Snapshot) -> str:
     """
     name = table.ids.uuid7(table.clock.now_ms())
     key = table.paths.checkpoint(snapshot.seq, name)
-    data = checkpoint_encode.encode(head_of(snapshot), snapshot.parts.values(), table.paths)
-    table.store.put_new(key, data)
+    table.store.put_new(key, encode(snapshot))
     return key
 
 
-def head_of(snapshot: Snapshot) -> CheckpointHead:
-    """Return the content of a checkpoint besides the parts.
+def encode(snapshot: Snapshot) -> bytes:
+    """Return a checkpoint of a state whose log files were all read. Raises CheckpointError."""
+    parts = parts_of(snapshot)
+    return checkpoint_file.encode(head_of(snapshot, len(parts)), parts.values(), snapshot.paths)
+
+
+def parts_of(snapshot: Snapshot) -> Mapping[str, Marker]:
+    """Return the parts of a checkpoint: those of the log files that it covers.
+
+    What only log files list that a transaction has folded is deleted and forgotten: most of a log
+    after a clean-up.
+    """
+    keys = standing(snapshot.log)
+    if len(keys) == len(snapshot.contents):
+        return snapshot.parts
+    return union_parts(snapshot.contents[key] for key in keys)
+
+
+def head_of(snapshot: Snapshot, parts: int) -> CheckpointHead:
+    """Return the content of a checkpoint besides the parts, of which there are so many.
 
     It covers the log files that no transaction has folded: folded ones are deleted first, and a
     checkpoint that covered them would become unusable then.
@@ -136,7 +154,7 @@ def head_of(snapshot: Snapshot) -> CheckpointHead:
     ours = snapshot.log_tombstones.keys() - _folded_by_others(snapshot)
     return CheckpointHead(
         seq=snapshot.seq,
-        parts=len(snapshot.parts),
+        parts=parts,
         covered=covered,
         schemas=[dict(line) for line in lines],
         stones=[Tombstone(k, t, k in ours) for k, t in sorted(snapshot.log_tombstones.items())],

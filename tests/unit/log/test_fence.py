@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from firnline.commit.checkpoint import head_of
-from firnline.log.checkpoint import decode, encode
+from firnline.commit.checkpoint import encode
+from firnline.log.checkpoint import decode
 from firnline.log.erases import EraseLink, erase_record
 from firnline.log.fence import (
     NO_FENCE,
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_covers_a_log_file_which_came_back_is_done_without() -
     back, stands, newest = transaction(2, 12), transaction(3, 13), transaction(5, 20, standing=(3,))
     log = read(back, stands, newest)
     state = build(PATHS, read(stands, newest))
-    made = decode("t/_ckpt/x", encode(head_of(state), state.parts.values(), PATHS), PATHS)
+    made = decode("t/_ckpt/x", encode(state), PATHS)
     for covered, away in ((stands[0], False), (back[0], True)):
         known = replace(made, covered=frozenset({covered}))
         assert covers_what_came_back(replace(log, checkpoint=known)) is away

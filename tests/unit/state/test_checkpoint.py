@@ -319,7 +319,8 @@ def test_a_checkpoint_that_does_not_read_costs_a_warning_and_a_full_read(
     data, modified = world.store.objects[key]
     paths = world.table.paths
     head = checkpoint_file.CheckpointHead(v=2, seq=0, parts=0, covered=[], schemas=[])
-    less = checkpoint.head_of(by_log(world.table))
+    log = by_log(world.table)
+    less = checkpoint.head_of(log, len(log.parts))
     changed = {
         "cut": data[: len(data) // 2],
         "empty": b"",
@@ -662,6 +663,34 @@ def kinds(world: World) -> dict[str, int]:
 def test_verify_finds_nothing_wrong_with_checkpoints_that_fit() -> None:
     world = mixed()
     assert not {k for k in kinds(world) if k.startswith("checkpoint")}
+
+
+def test_verify_reads_a_checkpoint_as_readers_do_beside_a_folded_log_file_that_is_back() -> None:
+    """A writer that slept has created it once more: it lists a part alive that was dropped."""
+    world = eager_world()
+    put_append(world, "d=1", "d=2", "d=2")
+    (key,) = (k for k in world.store.objects if k.startswith(world.table.paths.log_dir))
+    appended = world.store.objects[key]
+    drop(world, "d=1")
+    clean_up(world)
+    clean_up(world)
+    assert key not in world.store.objects
+    world.store.objects[key] = appended
+    assert by_checkpoint(world.table).covered
+    assert not {kind for kind in kinds(world) if kind.startswith("checkpoint")}
+
+
+def test_a_checkpoint_has_no_part_that_only_folded_log_files_list() -> None:
+    world = eager_world()
+    put_append(world, "d=1", "d=2", "d=2")
+    drop(world, "d=1")
+    clean_up(world)
+    state = by_log(world.table)
+    assert len(state.parts) == 3, "the log files that it folded are there for another grace"
+    (key,) = checkpoints(world)[-1:]
+    read = checkpoint_file.decode(key, world.store.objects[key][0], world.table.paths)
+    assert read.with_newer([]).keys() == state.live.keys()
+    assert len(state.live) == 2
 
 
 def test_verify_tells_of_a_checkpoint_that_says_something_else() -> None:

@@ -352,7 +352,8 @@ def purge_horizon(snapshot: Snapshot, confirmed: Container[str]) -> int:
         snapshot: the base that is committed on. It may know tombstones that the plan did not.
         confirmed: parts whose deletion this very run saw confirmed.
     """
-    open_tombs = {p: m.tmb for p, m in unpurged(snapshot).items() if m.tmb is not None}
-    pending = min((t for p, t in open_tombs.items() if p not in confirmed), default=None)
-    done = (t for t in open_tombs.values() if pending is None or t < pending)
+    dead = unpurged(snapshot)
+    times = {m.tmb for m in dead.values() if m.tmb is not None}
+    pending = min((m.tmb for p, m in dead.items() if m.tmb and p not in confirmed), default=None)
+    done = (t for t in times if pending is None or t < pending)
     return max(done, default=snapshot.purged)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from firnline.errors import CheckpointError, CheckpointVersionError, LogCorruptError
 from firnline.log.reader import LogRead
+from firnline.log.schema_lines import folded_by_ours
 from firnline.operations.verify.findings import Findings
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.units import counted
+
+if TYPE_CHECKING:
+    from firnline.log.checkpoint import Checkpoint
 
 
 def check_checkpoints(
@@ -66,8 +72,7 @@ def _check(
             return False
         if replay is None:
             return True
-        rest = {key: c for key, c in log.contents.items() if key not in checkpoint.covered}
-        different = _against(replay, LogRead(log.listing, rest, (), checkpoint))
+        different = _against(replay, _read_by(checkpoint, log))
         if different:
             findings.add(
                 "error", "checkpoint-differs", meta.key,
@@ -75,6 +80,18 @@ def _check(
                 "delete it, and report this with a copy of it and of the log",
             )  # fmt: skip
     return True
+
+
+def _read_by(checkpoint: Checkpoint, log: LogSurvey) -> LogRead:
+    """Return what a reader reads by a checkpoint: no log file that it or a transaction folded.
+
+    One that is back since, of a writer that slept, lists parts that are dead by now.
+    """
+    known = checkpoint.covered | checkpoint.folded
+    rest = {key: content for key, content in log.contents.items() if key not in known}
+    folded = folded_by_ours(LogRead(log.listing, rest))
+    rest = {key: content for key, content in rest.items() if key not in folded}
+    return LogRead(log.listing, rest, (), checkpoint)
 
 
 def _against(replay: Snapshot, log: LogRead) -> str:
