@@ -290,7 +290,7 @@ class Appender:
         if not new_columns:
             self._refuse_new(checked)
         if on_progress is None:
-            return self.append(read_files(paths), partition, key=key)
+            return self.append(read_files(paths, cores=other_cores()), partition, key=key)
         show = on_progress
 
         def tell(files: int, rows: int) -> None:
@@ -301,7 +301,7 @@ class Appender:
             )
 
         tell(0, 0)
-        return self.append(read_files(paths, tell), partition, key=key)
+        return self.append(read_files(paths, tell, other_cores()), partition, key=key)
 
     def _refuse_new(self, checked: Checked) -> None:
         if not checked.new:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from firnline.cores import Cores, side_by_side
 from firnline.errors import PartSchemaError, PartUnreadableError, SchemaConflictError, UsageError
 from firnline.meant_url import meant_url
 from firnline.parquet.arrow_versions import AS_ANNOTATED
-from firnline.parquet.at_once import spans
+from firnline.parquet.at_once import BYTES, spans
 from firnline.parquet.footers import refuse_unsafe_chunks
 from firnline.parquet.form import refuse_julian, says_old_calendar
 from firnline.parquet.io import UNREADABLE, read_local_footer, unreadable
@@ -34,6 +36,8 @@ Rows: TypeAlias = Any
 
 BATCH_ROWS = 65_536
 """Number of rows read from a file at once, or fewer: see ``parquet.at_once``."""
+_FILES_BESIDE = 3
+"""Files at most that are decoded beside one."""
 CAST = "cast the column to the type the table has, or append to another table"
 _INSTEAD = {
     dict: "pass a list of dictionaries, one for each row, or `pyarrow.table(...)` of columns",
@@ -296,41 +300,93 @@ def _open(path: Path) -> pq.ParquetFile:
 
 
 def read_files(
-    paths: Sequence[Path], tell: Callable[[int, int], None] = lambda _files, _rows: None
-) -> Iterator[pa.RecordBatch]:
+    paths: Sequence[Path],
+    tell: Callable[[int, int], None] = lambda _files, _rows: None,
+    cores: Cores | None = None,
+) -> Generator[pa.RecordBatch]:
     """Yield the rows of Parquet files, one file after another, in batches of bounded size.
+
+    Memory: ``at_once.BYTES`` of decoded rows for each of at most four files.
 
     Args:
         paths: the files.
         tell: called with the numbers of files and rows that were taken, after each batch and file.
+        cores: lends idle cores, which decode small files that come next.
 
     Raises:
         PartUnreadableError: names the file, even if its footer was readable.
     """
-    taken = 0
-    for done, path in enumerate(paths):
-        try:
-            with _open(path) as file:
-                rows = 0
-                for batch in _batches(path, file):
-                    rows += batch.num_rows
-                    yield batch
-                    tell(done, taken + rows)
-                stated = file.metadata.num_rows
-        except UNREADABLE as error:
-            raise unreadable(str(path), error) from None
-        if rows != stated:
-            raise PartUnreadableError(
-                f"{path} states {stated} rows and has {rows}",
-                next_step="get the file again and retry, or leave it out",
-            )
-        taken += rows
-        tell(done + 1, taken)
+    cores = cores or Cores()
+    done = taken = 0
+    while done < len(paths):
+        some = paths[done : done + 1 + min(max(0, int(cores.idle)), _FILES_BESIDE)]
+        jobs = [(path, BYTES) for path in some]
+        begun = deque(side_by_side(jobs, _begin, cores, BYTES * len(jobs)))
+        for path in some:
+            rows, file = 0, begun.popleft()
+            for batch in file.batches(path):
+                rows += batch.num_rows
+                yield batch
+                tell(done, taken + rows)
+            if rows != file.rows:
+                raise PartUnreadableError(
+                    f"{path} states {file.rows} rows and has {rows}",
+                    next_step="get the file again and retry, or leave it out",
+                )
+            taken, done = taken + rows, done + 1
+            tell(done, taken)
 
 
-def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    for groups, rows in spans(path, file.metadata, BATCH_ROWS):
-        if sum(file.metadata.row_group(number).num_rows for number in groups) > rows:
-            yield from file.iter_batches(rows, groups)
-        else:  # at once: only so does Arrow decode columns side by side
-            yield from file.read_row_groups(groups).to_batches()
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A file of which all rows are read, if they fit into memory at once."""
+
+    rows: int
+    """As its footer states."""
+    spans: list[tuple[list[int], int]]
+    """See ``at_once.spans``."""
+    read: list[pa.RecordBatch] | None
+
+    def batches(self, path: Path) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. Raises PartUnreadableError."""
+        if self.read is not None:
+            yield from self.read
+            return
+        with _named(path), _open(path) as file:
+            for span in self.spans:
+                if _is_whole(file, span):
+                    yield from _whole(file, span)
+                else:
+                    groups, rows = span
+                    yield from file.iter_batches(rows, groups)
+
+
+def _begin(path: Path) -> _Begun:
+    """Open a file and read a small one. Raises PartUnreadableError."""
+    with _named(path), _open(path) as file:
+        parts = list(spans(path, file.metadata, BATCH_ROWS))
+        small = len(parts) == 1 and _is_whole(file, parts[0])
+        read = _whole(file, parts[0]) if small else None
+        return _Begun(file.metadata.num_rows, parts, read)
+
+
+def _is_whole(file: pq.ParquetFile, span: tuple[list[int], int]) -> bool:
+    """Return True for row groups that are read at once."""
+    groups, most = span
+    rows: int = sum(file.metadata.row_group(number).num_rows for number in groups)
+    return rows <= most
+
+
+def _whole(file: pq.ParquetFile, span: tuple[list[int], int]) -> list[pa.RecordBatch]:
+    """Return the rows of row groups. Only so does Arrow decode columns side by side."""
+    batches: list[pa.RecordBatch] = file.read_row_groups(span[0]).to_batches()
+    return batches
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raise PartUnreadableError, which names the file."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise unreadable(str(path), error) from None

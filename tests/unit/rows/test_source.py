@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firnline.appends.append import Appender
+from firnline.cores import Cores
 from firnline.errors import (
     FirnlineError,
     PartSchemaError,
@@ -18,7 +22,7 @@ from firnline.errors import (
     SchemaConflictError,
     UsageError,
 )
-from firnline.rows.source import gather
+from firnline.rows.source import BATCH_ROWS, gather, read_files
 from tests.support.appends import TABLE, keys, make, rows_of
 
 STREAMS: dict[str, Any] = {
@@ -102,6 +106,66 @@ def test_a_file_whose_pages_are_damaged_is_named_and_leaves_nothing(tmp_path: Pa
     with pytest.raises(PartUnreadableError, match=r"bad\.parquet"):
         Appender(table).append_files([path])
     assert keys(table, "_data") == keys(table, "_log") == []
+
+
+def several(tmp_path: Path, *sizes: int) -> list[Path]:
+    """Files of so many rows each, whose ids go on from file to file; one row group a 1,000 rows."""
+    paths, start = list[Path](), 0
+    for number, size in enumerate(sizes):
+        paths.append(tmp_path / f"{number}.parquet")
+        rows = pa.table({"id": range(start, start + size)})
+        pq.write_table(rows, paths[-1], row_group_size=1_000)
+        start += size
+    return paths
+
+
+class Watched(Cores):
+    """Cores that know how many were lent at a time."""
+
+    def __init__(self, idle: int) -> None:
+        super().__init__(idle)
+        self.all, self.most = idle, 0
+
+    def lend(self, work: Callable[[], object]) -> threading.Thread | None:
+        thread = super().lend(work)
+        self.most = max(self.most, int(self.all - self.idle))
+        return thread
+
+
+@pytest.mark.parametrize("idle", [0, 1, 2, 15])
+def test_rows_of_files_come_in_their_order_on_however_many_cores(tmp_path: Path, idle: int) -> None:
+    """A large file, which is read in pieces, among small ones and an empty one."""
+    sizes = (3, 1_500, 2 * BATCH_ROWS, 0, 7, 7, 7, 7, 7)
+    told, cores = list[tuple[int, int]](), Watched(idle)
+    batches = list(read_files(several(tmp_path, *sizes), lambda *at: told.append(at), cores))
+    ids = [n for batch in batches for n in batch.column(0).to_pylist()]
+    assert ids == list(range(sum(sizes)))
+    assert max(batch.num_rows for batch in batches) <= BATCH_ROWS
+    assert told == sorted(told)
+    assert told[-1] == (len(sizes), sum(sizes))
+    assert (cores.idle, cores.most > 0) == (idle, idle > 0)
+    assert cores.most <= 3, "memory is that of four files at most"
+
+
+@pytest.mark.parametrize("idle", [0, 3])
+@pytest.mark.parametrize("bad", [0, 2, 4])
+def test_of_files_that_are_read_side_by_side_a_damaged_one_is_named(
+    tmp_path: Path, idle: int, bad: int
+) -> None:
+    paths = several(tmp_path, 10, 10, 10, 10, 10)
+    data = paths[bad].read_bytes()
+    paths[bad].write_bytes(data[:4] + b"\xff" * 40 + data[44:])
+    cores = Cores(idle)
+    with pytest.raises(PartUnreadableError, match=rf"{bad}\.parquet"):
+        list(read_files(paths, cores=cores))
+    assert cores.idle == idle
+
+
+def test_a_caller_that_stops_early_leaves_no_core_taken(tmp_path: Path) -> None:
+    cores = Cores(3)
+    with closing(read_files(several(tmp_path, *[10] * 9), cores=cores)) as rows:
+        assert next(rows).num_rows == 10
+    assert cores.idle == 3
 
 
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=12), chunk=st.integers(1, 400))
