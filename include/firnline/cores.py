@@ -8,6 +8,7 @@ uses all cores, and of many each uses one.
 from __future__ import annotations
 
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,15 +102,25 @@ class Aside(Generic[Done]):
         self._done: list[Done] = []
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def __enter__(self) -> Self:
-        self._thread = self._cores.lend(self._do)
+        try:
+            self._thread = self._cores.lend(self._do)
+        except BaseException:  # an interrupt: a thread may have started
+            _though_interrupted(self._end)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        _though_interrupted(self._end)
+        self._error = None  # its frames hold what the work held, and this
+
+    def _end(self) -> None:
         if self._thread is not None:
             self._thread.join()
-        self._error = None  # its frames hold what the work held, and this
+        with self._lock:  # held while the work is under way
+            self._closed = True
 
     def result(self) -> Done:
         """Return what the work returns; raises what it raises. Any number of threads may ask."""
@@ -122,12 +133,21 @@ class Aside(Generic[Done]):
 
     def _do(self) -> None:
         with self._lock:
-            if self._done or self._error is not None:
+            if self._done or self._closed or self._error is not None:
                 return
             try:
                 self._done.append(self._work())
             except BaseException as error:  # noqa: BLE001 -- raised again for each that asks
                 self._error = error
+
+
+def _though_interrupted(wait: Callable[[], object]) -> None:
+    """Wait to the end although an interrupt comes, which is raised then; a second one ends it."""
+    try:
+        wait()
+    except BaseException:
+        wait()
+        raise
 
 
 def side_by_side(
@@ -147,13 +167,20 @@ def side_by_side(
 
     Returns the results in the order of the jobs.
 
-    Raises what ``work`` raises, the first one; then no further job is begun, and those under way
-    are awaited.
+    Raises what ``work`` raises, the first one, or KeyboardInterrupt; then no further job is begun,
+    and those under way are awaited.
     """
     return _Jobs(list(jobs), work, cores, budget).run()
 
 
 class _Jobs(Generic[Job, Done]):
+    """Jobs on their way.
+
+    An interrupt may come between any two instructions of the thread that calls ``run``. So it
+    enters only a plain lock, which is released then (a ``Condition`` enters its own by a function,
+    at whose end the lock would stay), and waits by a queue.
+    """
+
     def __init__(
         self,
         jobs: list[tuple[Job, int]],
@@ -170,20 +197,21 @@ class _Jobs(Generic[Job, Done]):
         self._error: BaseException | None = None
         self._under_way = 0
         self._held = 0
-        self._changed = threading.Condition()
+        self._helped: set[int] = set()
+        """Jobs that helpers do now."""
+        self._lock = threading.Lock()
+        self._ends: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Has something for each job that ends."""
         self._helpers: list[threading.Thread] = []
 
     def run(self) -> list[Done]:
         try:
             with self._cores.waiting(self._borrow):
-                while (number := self._next(may_wait=True)) is not None:
+                while (number := self._next()) is not None:
                     self._borrow()
                     self._do(number)
         finally:
-            with self._changed:
-                self._waiting.clear()  # an interrupt may have ended the loop
-            for helper in self._helpers:
-                helper.join()
+            _though_interrupted(self._settle)
         # Its frames hold what the jobs held, and this: nothing keeps them once it is handled.
         error, self._error = self._error, None
         try:
@@ -193,9 +221,22 @@ class _Jobs(Generic[Job, Done]):
             del error
         return [self._results[number] for number in range(len(self._jobs))]
 
+    def _settle(self) -> None:
+        """Begin no further job, and wait for those of helpers."""
+        with self._lock:
+            self._waiting.clear()
+        while self._is_helped():  # also by one whose thread an interrupt kept from the list
+            self._ends.get()
+        for helper in self._helpers:
+            helper.join()  # it gives its core back
+
+    def _is_helped(self) -> bool:
+        with self._lock:
+            return bool(self._helped)
+
     def _borrow(self) -> None:
         """Begin jobs for which there is memory on the cores that are idle."""
-        with self._changed:
+        with self._lock:
             for _ in range(sum(map(self._fits, self._waiting))):
                 helper = self._cores.lend(self._help)
                 if helper is None:
@@ -203,37 +244,41 @@ class _Jobs(Generic[Job, Done]):
                 self._helpers.append(helper)
 
     def _help(self) -> None:
-        while self._cores.idle >= 0 and (number := self._next(may_wait=False)) is not None:
+        while self._cores.idle >= 0 and (number := self._take(helps=True)) is not None:
             self._do(number)
 
     def _fits(self, number: int) -> bool:
         return not self._under_way or self._held + self._jobs[number][1] <= self._budget
 
-    def _next(self, *, may_wait: bool) -> int | None:
-        """Take the first job for which there is memory; None if there is none left, or for now."""
-        with self._changed:
-            while self._waiting:
-                found = next(filter(self._fits, self._waiting), None)
-                if found is not None:
-                    self._waiting.remove(found)
-                    self._under_way += 1
-                    self._held += self._jobs[found][1]
-                    return found
-                if not may_wait:
-                    return None
-                self._changed.wait()
-            return None
+    def _next(self) -> int | None:
+        """Take the first job for which there is memory, once there is; None if none is left."""
+        while (number := self._take(helps=False)) is None and self._waiting:
+            self._ends.get()
+        return number
+
+    def _take(self, *, helps: bool) -> int | None:
+        """Take the first job for which there is memory; None without one."""
+        with self._lock:
+            found = next(filter(self._fits, self._waiting), None)
+            if found is not None:
+                self._waiting.remove(found)
+                self._under_way += 1
+                self._held += self._jobs[found][1]
+                if helps:
+                    self._helped.add(found)
+            return found
 
     def _do(self, number: int) -> None:
         job, size = self._jobs[number]
         try:
             self._results[number] = self._work(job)
         except BaseException as error:  # noqa: BLE001 -- raised again by ``run``, in its thread
-            with self._changed:
+            with self._lock:
                 self._error = self._error or error
                 self._waiting.clear()
         finally:
-            with self._changed:
+            with self._lock:
                 self._under_way -= 1
                 self._held -= size
-                self._changed.notify_all()
+                self._helped.discard(number)
+            self._ends.put(None)

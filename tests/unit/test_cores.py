@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
+import queue
+import subprocess
+import sys
 import threading
+import time
 import weakref
 from collections import Counter
 from contextlib import suppress
@@ -11,6 +16,7 @@ from contextlib import suppress
 import pytest
 
 from firnline.cores import Aside, Cores, _Jobs, side_by_side
+from tests.support.programs import HUNG_SECONDS
 
 
 class Watched:
@@ -275,25 +281,95 @@ def test_an_error_that_was_handled_keeps_nothing_of_its_job(idle: int) -> None:
         gc.enable()
 
 
+class Interrupted(queue.SimpleQueue[None]):
+    """Where a thread waits for jobs to end: an interrupt comes instead, the first time."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> None:
+        if not self.came.is_set():
+            self.came.set()
+            raise KeyboardInterrupt
+        return super().get(block, timeout)
+
+
 def test_an_interrupt_of_the_thread_that_waits_for_memory_begins_no_further_job() -> None:
     begun: list[int] = []
-    helped, interrupted = threading.Event(), threading.Event()
+    helped, ends = threading.Event(), Interrupted()
 
     def work(job: int) -> None:
         begun.append(job)
         if job == 0:
             assert helped.wait(30)
+            ends.put(None)
         if job == 1:
             helped.set()
-            assert interrupted.wait(30)
-
-    class Interrupted(threading.Condition):
-        def wait(self, timeout: float | None = None) -> bool:
-            interrupted.set()
-            raise KeyboardInterrupt
+            assert ends.came.wait(30)
 
     run = _Jobs(jobs(5, 5, 10, 10, 10), work, Cores(1), 10)
-    run._changed = Interrupted()
+    run._ends = ends
     with pytest.raises(KeyboardInterrupt):
         run.run()
     assert sorted(begun) == [0, 1]
+
+
+def test_a_job_of_a_helper_has_ended_although_an_interrupt_comes_while_it_is_awaited() -> None:
+    done: list[int] = []
+    helped, ends = threading.Event(), Interrupted()
+
+    def work(job: int) -> None:
+        if job == 0:
+            assert helped.wait(30)
+        else:
+            helped.set()
+            assert ends.came.wait(30)
+            time.sleep(0.05)
+        done.append(job)
+
+    cores = Cores(1)
+    run = _Jobs(jobs(1, 1), work, cores, 10)
+    run._ends = ends
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert (done, cores.idle) == ([0, 1], 1)
+
+
+_STOPPED = """
+import os, random, signal, sys, threading, time
+from firnline.cores import Aside, Cores, side_by_side
+
+doing = set()
+
+def work(n):
+    doing.add(n)
+    sum(range(300))
+    doing.discard(n)
+
+def interrupt():
+    time.sleep(random.uniform(0.02, 0.06))
+    os.kill(os.getpid(), signal.SIGINT)
+
+for turn in range(int(sys.argv[1])):
+    threading.Thread(target=interrupt).start()
+    try:
+        while True:
+            with Aside(lambda: work(9), Cores(3)):
+                side_by_side([(n, 1) for n in range(4)], work, Cores(3), 4)
+    except KeyboardInterrupt:
+        print(sorted(doing))
+        doing.clear()
+"""
+
+
+@pytest.mark.long
+def test_an_interrupt_ends_jobs_whenever_it_comes() -> None:
+    """It may come between any two instructions: none leaves a lock taken, or a job under way."""
+    turns = 60
+    command = [sys.executable, "-c", _STOPPED, str(turns)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_SECONDS, check=False)
+    assert ran.stderr == ""
+    # That of this thread is cut short itself, and no other one.
+    lines = ran.stdout.splitlines()
+    assert len(lines) == turns
+    assert max(map(len, map(json.loads, lines))) <= 1

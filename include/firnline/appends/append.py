@@ -290,7 +290,8 @@ class Appender:
         if not new_columns:
             self._refuse_new(checked)
         if on_progress is None:
-            return self.append(read_files(paths, cores=other_cores()), partition, key=key)
+            rows = read_files(paths, cores=other_cores())
+            return self.append(rows, partition, key=key, new_columns=new_columns)
         show = on_progress
 
         def tell(files: int, rows: int) -> None:
@@ -301,7 +302,8 @@ class Appender:
             )
 
         tell(0, 0)
-        return self.append(read_files(paths, tell, other_cores()), partition, key=key)
+        rows = read_files(paths, tell, other_cores())
+        return self.append(rows, partition, key=key, new_columns=new_columns)
 
     def _refuse_new(self, checked: Checked) -> None:
         if not checked.new:

@@ -152,7 +152,8 @@ class AppendRun:
         new = list(new_in(schema, self._before))
         if new:
             raise UsageError(
-                f"table {self.table.settings.name} has no {some(new)}, and the rows do",
+                f"table {self.table.settings.name} has no column or field {some(new)}, and the "
+                "rows do",
                 next_step="correct the rows, or let the append add columns; nothing was written",
             )
 

@@ -20,6 +20,7 @@ from firnline.settings.ages import LEAST_ORPHAN_MS
 
 if TYPE_CHECKING:
     from firnline.log.reader import LogObject, LogRead
+    from firnline.log.records import TxnMark
 
 _CANDIDATES = 8
 """Candidates, so that the fence is at most an eighth older than it has to be."""
@@ -167,15 +168,23 @@ def behind(log: LogRead) -> frozenset[str]:
 
 
 def covers_what_came_back(log: LogRead) -> bool:
-    """Return True if the checkpoint of a reading covers a log file that came back.
+    """Return True if the checkpoint of a reading covers a log file that came back, or may have.
 
-    Then it is to be read without.
+    Then it is to be read without. Of one that a transaction has folded nothing shows whether it was
+    gone in between. Once a clean-up has moved the horizon since, the log may have forgotten that
+    parts of it died, which the checkpoint has alive.
     """
     base = log.checkpoint
     if base is None:
         return False
+    if _purged(base.head.mark) < _purged(log.mark):
+        return True
     folded = folded_by_ours(log) | base.folded
     return bool(_came_back(log, base.covered - folded))
+
+
+def _purged(mark: TxnMark | None) -> int:
+    return 0 if mark is None else mark.purged
 
 
 def _came_back(log: LogRead, unfolded: Iterable[str]) -> set[str]:

@@ -8,7 +8,7 @@ import os
 import shlex
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -183,6 +183,11 @@ def require_file(path: Path, shown: str | None = None) -> None:
         shown: the file's name for the error; None: its path.
     """
     name = shown or str(path)
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise UsageError(
+            f"{name} is not a regular file: Parquet is read from its end",
+            next_step="write it to a file first, and name that",
+        )
     if path.is_dir():
         raise UsageError(
             f"{name} is a folder and not a file",
@@ -320,54 +325,69 @@ def read_files(
     done = taken = 0
     while done < len(paths):
         some = paths[done : done + 1 + min(max(0, int(cores.idle)), _FILES_BESIDE)]
-        jobs = [(path, BYTES) for path in some]
-        begun = deque(side_by_side(jobs, _begin, cores, BYTES * len(jobs)))
-        for path in some:
-            rows, file = 0, begun.popleft()
-            for batch in file.batches(path):
-                rows += batch.num_rows
-                yield batch
-                tell(done, taken + rows)
-            if rows != file.rows:
-                raise PartUnreadableError(
-                    f"{path} states {file.rows} rows and has {rows}",
-                    next_step="get the file again and retry, or leave it out",
-                )
-            taken, done = taken + rows, done + 1
-            tell(done, taken)
+        with ExitStack() as opened:
+            for file in _begun(some, cores, opened):
+                rows = 0
+                for batch in file.batches():
+                    rows += batch.num_rows
+                    yield batch
+                    tell(done, taken + rows)
+                if rows != file.rows:
+                    raise PartUnreadableError(
+                        f"{file.path} states {file.rows} rows and has {rows}",
+                        next_step="get the file again and retry, or leave it out",
+                    )
+                taken, done = taken + rows, done + 1
+                tell(done, taken)
+
+
+def _begun(paths: Sequence[Path], cores: Cores, opened: ExitStack) -> Iterator[_Begun]:
+    """Begin files side by side, and yield them, without keeping the rows of those yielded."""
+    jobs = [(path, BYTES) for path in paths]
+    begun = deque(side_by_side(jobs, _begin, cores, BYTES * len(jobs)))
+    for file in begun:
+        if file.open is not None:
+            opened.enter_context(file.open)
+    while begun:
+        yield begun.popleft()
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A file of which all rows are read, if they fit into memory at once."""
+    """A file of which all rows are read, if they fit into memory at once, or that is open."""
 
+    path: Path
     rows: int
     """As its footer states."""
-    spans: list[tuple[list[int], int]]
-    """See ``at_once.spans``."""
-    read: list[pa.RecordBatch] | None
+    read: list[pa.RecordBatch] = field(default_factory=list)
+    open: pq.ParquetFile | None = None
+    spans: list[tuple[list[int], int]] = field(default_factory=list)
+    """What is read of the open file; see ``at_once.spans``. A path may lead to another file by
+    then."""
 
-    def batches(self, path: Path) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises PartUnreadableError."""
-        if self.read is not None:
-            yield from self.read
+        yield from self.read
+        if self.open is None:
             return
-        with _named(path), _open(path) as file:
+        with _named(self.path):
             for span in self.spans:
-                if _is_whole(file, span):
-                    yield from _whole(file, span)
+                if _is_whole(self.open, span):
+                    yield from _whole(self.open, span)
                 else:
                     groups, rows = span
-                    yield from file.iter_batches(rows, groups)
+                    yield from self.open.iter_batches(rows, groups)
 
 
 def _begin(path: Path) -> _Begun:
-    """Open a file and read a small one. Raises PartUnreadableError."""
-    with _named(path), _open(path) as file:
-        parts = list(spans(path, file.metadata, BATCH_ROWS))
-        small = len(parts) == 1 and _is_whole(file, parts[0])
-        read = _whole(file, parts[0]) if small else None
-        return _Begun(file.metadata.num_rows, parts, read)
+    """Open a file, and read and close a small one. Raises PartUnreadableError."""
+    with _named(path), ExitStack() as stack:
+        file = stack.enter_context(_open(path))
+        parts, rows = list(spans(path, file.metadata, BATCH_ROWS)), file.metadata.num_rows
+        if len(parts) == 1 and _is_whole(file, parts[0]):
+            return _Begun(path, rows, _whole(file, parts[0]))
+        stack.pop_all()
+        return _Begun(path, rows, open=file, spans=parts)
 
 
 def _is_whole(file: pq.ParquetFile, span: tuple[list[int], int]) -> bool:

@@ -86,7 +86,7 @@ def test_a_service_reads_rows_by_the_types(tmp_path: Path) -> None:
 
 def test_unknown_columns_are_added_or_refused(tmp_path: Path) -> None:
     table = make(columns=COLUMNS)
-    with pytest.raises(UsageError, match="table t has no more"):
+    with pytest.raises(UsageError, match="table t has no column or field more"):
         Appender(table).append([{"id": 1, "more": "x"}], new_columns=False)
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1], "more": ["x"]}), file)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firnline.appends.append import Appender
+from firnline.appends.append import Appender, AppendProgress
 from firnline.cores import Cores
 from firnline.errors import (
     FirnlineError,
@@ -159,6 +160,47 @@ def test_of_files_that_are_read_side_by_side_a_damaged_one_is_named(
     with pytest.raises(PartUnreadableError, match=rf"{bad}\.parquet"):
         list(read_files(paths, cores=cores))
     assert cores.idle == idle
+
+
+@pytest.mark.parametrize("idle", [0, 3])
+@pytest.mark.parametrize("sizes", [(1,), (70_000,), (70_000,) * 5, ()], ids=str)
+def test_a_large_file_that_is_replaced_while_others_are_taken_is_one_of_both(
+    tmp_path: Path, idle: int, sizes: tuple[int, ...]
+) -> None:
+    """Never rows of the new file by the row groups of the old one."""
+    paths = several(tmp_path, 2, 3 * BATCH_ROWS)
+    old, new = [3 * BATCH_ROWS], [sum(sizes)]
+    groups = [pa.table({"id": pa.array(range(size), pa.int64())}) for size in sizes]
+    with pq.ParquetWriter(tmp_path / "new", pa.schema([("id", pa.int64())])) as writer:
+        for group in groups:
+            writer.write_table(group)
+    rows = read_files(paths, cores=Cores(idle))
+    assert next(rows).num_rows == 2
+    (tmp_path / "new").replace(paths[1])
+    assert [sum(batch.num_rows for batch in rows)] == (old if idle else new)
+
+
+def test_what_is_no_regular_file_is_refused_before_anything_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=r"pipe is not a regular file"):
+        Appender(make()).append_files([tmp_path / "pipe"])
+
+
+def test_a_column_that_is_not_wanted_and_comes_after_the_check_is_refused(tmp_path: Path) -> None:
+    """The second file is replaced by one with more columns while the first one is taken."""
+    table = make()
+    Appender(table).append(pa.table({"id": [0]}))
+    paths = several(tmp_path, 1, 1, 1, 1, 1, 1, 1, 1)
+    pq.write_table(pa.table({"id": [9], "new": [1]}), tmp_path / "new")
+
+    def replaces(at: AppendProgress) -> None:
+        if at.files_done == 1 and (tmp_path / "new").exists():
+            (tmp_path / "new").replace(paths[-1])
+
+    before = keys(table, "_data"), keys(table, "_log")
+    with pytest.raises(UsageError, match="no column or field new"):
+        Appender(table).append_files(paths, new_columns=False, on_progress=replaces)
+    assert (keys(table, "_data"), keys(table, "_log")) == before
 
 
 def test_a_caller_that_stops_early_leaves_no_core_taken(tmp_path: Path) -> None:

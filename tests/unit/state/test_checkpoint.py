@@ -680,6 +680,27 @@ def test_verify_reads_a_checkpoint_as_readers_do_beside_a_folded_log_file_that_i
     assert not {kind for kind in kinds(world) if kind.startswith("checkpoint")}
 
 
+def test_a_checkpoint_from_before_a_clean_up_brings_no_dropped_part_back() -> None:
+    """The clean-up ended before it wrote one of its own, and a log file came back since."""
+    world = eager_world()
+    first = put_append(world, "d=1") + put_append(world, "d=1")
+    do_merge(world, first)
+    put_append(world, "d=2", "d=2")
+    old = {key: world.store.objects[key] for key in checkpoints(world)}
+    assert old
+    logs = {k: v for k, v in world.store.objects.items() if k.startswith(world.table.paths.log_dir)}
+    drop(world, "d=1")
+    clean_up(world)
+    clean_up(world)
+    for key in checkpoints(world):
+        del world.store.objects[key]
+    world.store.objects |= old
+    world.store.objects |= {key: (held, world.clock.now) for key, (held, _) in logs.items()}
+    assert assert_same(world.table).live.keys() == by_log(world.table).live.keys()
+    assert len(by_checkpoint(world.table).live) == 2
+    assert "checkpoint-differs" not in kinds(world)
+
+
 def test_a_checkpoint_has_no_part_that_only_folded_log_files_list() -> None:
     world = eager_world()
     put_append(world, "d=1", "d=2", "d=2")
