@@ -105,7 +105,9 @@ class Appender(Shown):
         append.check_partition(table, partition)
         self._partition = partition
         self._validator = RowValidator(self._writer, self._waiting_columns)
-        self._changed = threading.Condition()
+        # Entered instead of the condition: an interrupt may end its function with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._open: Buffer | None = None
         self._frozen: deque[Buffer] = deque()
         """The first one is being written."""
@@ -139,10 +141,10 @@ class Appender(Shown):
         if self._max_wait_ms is not None:
             deadline = self._table.clock.elapsed_ms() + self._max_wait_ms
         if stream := is_stream(rows):
-            with self._changed:
+            with self._lock:
                 self._refuse(deadline)
         call = take_rows(rows)  # without the lock: a stream gives its rows when it has them
-        with self._changed:
+        with self._lock:
             put = self._taken(call) if stream else self._checked(call, deadline)
             if self._open is None:
                 self._open = Buffer(self._table.clock.elapsed_ms())
@@ -161,26 +163,26 @@ class Appender(Shown):
         Raises:
             FlushFailedError: some rows were not written; its cause is the reason.
         """
-        with self._changed:
+        with self._lock:
             self._usable()
             if self._open is not None:
                 self._make_room(None, anything=True)
                 self._freeze()
             acks = [buffer.ack for buffer in self._frozen]
         wait(acks)
-        with self._changed:
+        with self._lock:
             self._raise_unreported()
         return tuple(ack.result() for ack in acks)
 
     def close(self) -> None:
         """Write the remaining rows and close; a second call does nothing. Raises as ``flush``."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
         try:
             self.flush()
         finally:
-            with self._changed:
+            with self._lock:
                 self._closed = True
                 self._changed.notify_all()
             if self._process == os.getpid():
@@ -282,11 +284,11 @@ class Appender(Shown):
     @contextmanager
     def _unlocked(self) -> Iterator[None]:
         """Release the lock for a while."""
-        self._changed.release()
+        self._lock.release()
         try:
             yield
         finally:
-            self._changed.acquire()
+            self._lock.acquire()
 
     def _make_room(self, deadline: int | None, *, anything: bool = False) -> None:
         """Wait until the open buffer accepts rows, or (``anything``) until it can be frozen."""
@@ -341,7 +343,7 @@ class Appender(Shown):
         """Take note of a flush that is acknowledged, in the background thread; raises nothing."""
 
     def _end(self, buffer: Buffer, error: BaseException | None) -> None:
-        with self._changed:
+        with self._lock:
             if error is not None:
                 self._failed.append(buffer.ack)
                 self._validator.forget()
@@ -350,7 +352,7 @@ class Appender(Shown):
 
     def _next(self) -> Buffer | None:
         """Wait for the next buffer to write and return it; None after ``close``."""
-        with self._changed:
+        with self._lock:
             while True:
                 if self._frozen:
                     return self._frozen[0]

@@ -42,15 +42,17 @@ class UnderWay:
         self._bytes = 0
         self._ended: SimpleQueue[tuple[Future[list[KernelResult]], Batch]] = SimpleQueue()
         self._unheard = 0
-        self._changed = threading.Condition()
+        # Entered instead of the condition: an interrupt may end its function with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._pool = ThreadPoolExecutor(capacity.threads, "firnline-spark")
-        with self._changed:
+        with self._lock:
             self._fill()
 
     @property
     def left(self) -> int:
         """Return the number of jobs that wait, run, or have ended and not been heard of."""
-        with self._changed:
+        with self._lock:
             return len(self._waiting) + self._running + self._unheard
 
     def heard(self, seconds: float) -> tuple[Future[list[KernelResult]], Batch] | None:
@@ -59,13 +61,13 @@ class UnderWay:
             found = self._ended.get(timeout=seconds)
         except Empty:
             return None
-        with self._changed:
+        with self._lock:
             self._unheard -= 1
         return found
 
     def resize(self, capacity: Capacity) -> None:
         """Adapt to a cluster that has got or lost slots: what waits is cut anew."""
-        with self._changed:
+        with self._lock:
             if capacity.slots != self._capacity.slots:
                 tried = [batch for batch in self._waiting if batch.tries]
                 fresh = [task for batch in self._waiting if not batch.tries for task in batch.tasks]
@@ -75,7 +77,7 @@ class UnderWay:
 
     def again(self, failed: Sequence[Batch]) -> None:
         """Run batches before those that wait."""
-        with self._changed:
+        with self._lock:
             self._waiting.extendleft(reversed(failed))
             self._fill()
 
@@ -85,13 +87,13 @@ class UnderWay:
         Args:
             cancel: cancels the jobs that have begun; its errors are not those of the run.
         """
-        with self._changed:
+        with self._lock:
             self._waiting.clear()
         while self._running:
             # Best effort: the session itself may have failed.
             with suppress(Exception):
                 cancel()
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(lambda: not self._running, _CANCEL_S)
         self._pool.shutdown(wait=True)
 
@@ -115,7 +117,7 @@ class UnderWay:
             future.set_result(self._run(batch))
         except BaseException as error:  # noqa: BLE001 -- raised again by whoever asks the future
             future.set_exception(error)
-        with self._changed:
+        with self._lock:
             self._running -= 1
             self._bytes -= job_bytes(batch)
             self._unheard += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
@@ -36,6 +38,7 @@ from firnline.state.snapshot import read_snapshot
 from firnline.store.base import Store
 from firnline.table import Table
 from tests.support.appends import Broken, breakable, down, keys, make, rows_of, unknown
+from tests.support.programs import HUNG_SECONDS
 
 HOUR = 3_600_000
 """Nothing is written for its age in these tests, but where they say so."""
@@ -502,3 +505,34 @@ def test_bounds_and_partitions_that_cannot_be_are_refused_at_once() -> None:
     bounds = appender._bounds
     assert (bounds.rows, bounds.bytes, bounds.age_ms, bounds.frozen) == (9, 2**20, 5_000, 4)
     appender.close()
+
+
+_STOPPED = """
+import os, random, signal, sys, threading, time
+import firnline
+
+def interrupt():
+    time.sleep(random.uniform(0.05, 0.15))
+    os.kill(os.getpid(), signal.SIGINT)
+
+for turn in range(int(sys.argv[2])):
+    acks = []
+    try:
+        with firnline.Appender(f"file://{sys.argv[1]}/{turn}") as appender:
+            acks.append(appender.append({"n": 0}))
+            threading.Thread(target=interrupt).start()
+            while True:
+                acks.append(appender.append({"n": len(acks)}))
+    except KeyboardInterrupt:
+        print(sum(ack.done() for ack in acks) - len(acks))
+"""
+
+
+@pytest.mark.long
+def test_an_interrupt_between_any_two_instructions_of_append_ends_with_all_rows_written(
+    tmp_path: Path,
+) -> None:
+    turns = 20
+    command = [sys.executable, "-c", _STOPPED, str(tmp_path), str(turns)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HUNG_SECONDS, check=False)
+    assert (ran.stdout.split(), ran.returncode) == (["0"] * turns, 0)

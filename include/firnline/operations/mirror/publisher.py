@@ -34,7 +34,9 @@ class Publisher:
         self._table = replace(table, store=store)
         self._every_ms = every_ms
         self._run = run
-        self._changed = threading.Condition()
+        # Entered instead of the condition: an interrupt may end its function with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._since: int | None = None
         """``Clock.elapsed_ms`` of the oldest append that no publication has begun to show."""
         self._closed = False
@@ -46,7 +48,7 @@ class Publisher:
 
     def appended(self) -> None:
         """Note that an append has landed."""
-        with self._changed:
+        with self._lock:
             if self._since is None:
                 self._since = self._table.clock.elapsed_ms()
                 self._changed.notify_all()
@@ -55,7 +57,7 @@ class Publisher:
         """Publish what waits, or has failed, and wait for it. A second call does nothing."""
         if self._process != os.getpid():
             return  # the thread is in the parent
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._closed = True
                 if self._since is None and self.last is not None and self.last.error is not None:
@@ -67,12 +69,12 @@ class Publisher:
         while self._wait():
             outcome = publish_after(self._table, self._run)
             warn(outcome)
-            with self._changed:
+            with self._lock:
                 self.last = outcome
 
     def _wait(self) -> bool:
         """Wait until a publication is due and return True; False once there is none to come."""
-        with self._changed:
+        with self._lock:
             while True:
                 left = self._left_ms()
                 if left is not None and (left <= 0 or self._closed):
