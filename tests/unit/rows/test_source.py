@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from firnline.errors import (
     SchemaConflictError,
     UsageError,
 )
+from firnline.rows import source
 from firnline.rows.source import BATCH_ROWS, gather, read_files
 from tests.support.appends import TABLE, keys, make, rows_of
 
@@ -120,32 +122,43 @@ def several(tmp_path: Path, *sizes: int) -> list[Path]:
     return paths
 
 
-class Watched(Cores):
-    """Cores that know how many were lent at a time."""
+class Watched:
+    """Knows how many files were begun at a time; each takes a while."""
 
-    def __init__(self, idle: int) -> None:
-        super().__init__(idle)
-        self.all, self.most = idle, 0
+    def __init__(self, begin: Callable[[Path], Any]) -> None:
+        self.most = self._now = 0
+        self._begin = begin
+        self._lock = threading.Lock()
 
-    def lend(self, work: Callable[[], object]) -> threading.Thread | None:
-        thread = super().lend(work)
-        self.most = max(self.most, int(self.all - self.idle))
-        return thread
+    def __call__(self, path: Path) -> Any:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.005)
+        try:
+            return self._begin(path)
+        finally:
+            with self._lock:
+                self._now -= 1
 
 
 @pytest.mark.parametrize("idle", [0, 1, 2, 15])
-def test_rows_of_files_come_in_their_order_on_however_many_cores(tmp_path: Path, idle: int) -> None:
+def test_rows_of_files_come_in_their_order_on_however_many_cores(
+    tmp_path: Path, idle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A large file, which is read in pieces, among small ones and an empty one."""
     sizes = (3, 1_500, 2 * BATCH_ROWS, 0, 7, 7, 7, 7, 7)
-    told, cores = list[tuple[int, int]](), Watched(idle)
+    told, cores, watched = list[tuple[int, int]](), Cores(idle), Watched(source._begin)
+    monkeypatch.setattr(source, "_begin", watched)
     batches = list(read_files(several(tmp_path, *sizes), lambda *at: told.append(at), cores))
     ids = [n for batch in batches for n in batch.column(0).to_pylist()]
     assert ids == list(range(sum(sizes)))
     assert max(batch.num_rows for batch in batches) <= BATCH_ROWS
     assert told == sorted(told)
     assert told[-1] == (len(sizes), sum(sizes))
-    assert (cores.idle, cores.most > 0) == (idle, idle > 0)
-    assert cores.most <= 3, "memory is that of four files at most"
+    assert cores.idle == idle
+    assert watched.most <= min(4, 1 + idle), "memory is that of four files at most"
+    assert (watched.most > 1) == (idle > 0)
 
 
 @pytest.mark.parametrize("idle", [0, 3])
