@@ -37,7 +37,8 @@ def write_when_due(table: Table, snapshot: Snapshot) -> Written:
     """Write a checkpoint of a state if enough has changed since the last one.
 
     Requests: none for a table of at most ``checkpoint.min_parts`` parts, dead ones included; else
-    1 LIST, and 1 PUT if log files with more markers than that are younger than the newest one.
+    1 LIST, and 1 PUT if log files with more markers than that are younger than the newest one, or
+    that is of no use since a clean-up ended before it wrote its own.
 
     Never raises FirnlineError: a table works without a checkpoint.
     """
@@ -48,11 +49,22 @@ def write_when_due(table: Table, snapshot: Snapshot) -> Written:
         newest = next(iter(listed(table.store, table.paths)), None)
         since = newest.modified_ms if newest is not None else -1
         younger = (k for k in snapshot.contents if snapshot.listing[k].modified_ms > since)
-        if sum(len(snapshot.contents[key].markers) for key in younger) <= least:
+        few = sum(len(snapshot.contents[key].markers) for key in younger) <= least
+        if few and since >= _purged_since(snapshot):
             return Written()
         return Written(write(table, snapshot))
     except FirnlineError as error:
         return Written(warning=f"no checkpoint was written: {error}")
+
+
+def _purged_since(snapshot: Snapshot) -> int:
+    """Return since when the log is known to have its purge horizon, unix ms by the store's clock.
+
+    Nobody uses a checkpoint from before (``fence.covers_what_came_back``).
+    """
+    marks = ((key, content.x) for key, content in snapshot.contents.items())
+    known = [key for key, x in marks if x is not None and x.purged == snapshot.purged]
+    return min((snapshot.listing[k].modified_ms for k in known), default=-1)
 
 
 def renew(table: Table, snapshot: Snapshot) -> Written:

@@ -701,6 +701,28 @@ def test_a_checkpoint_from_before_a_clean_up_brings_no_dropped_part_back() -> No
     assert "checkpoint-differs" not in kinds(world)
 
 
+def test_the_next_transaction_writes_the_checkpoint_that_a_clean_up_did_not() -> None:
+    world = eager_world(62)
+    put_append(world, "d=1", "d=1", *["d=2"] * 60)
+    put_append(world, "d=1")
+    drop(world, "d=1")
+    assert len(checkpoints(world)) == 1
+    world.clock.advance(world.settings.cleanup.grace + 1)
+
+    def cleans(store: Any) -> None:
+        run_cleanup(Work(replace(world.table, store=store), RUN), CleanupOptions())
+
+    assert histories.dies_at(world, "put t/_ckpt", "before", cleans)
+    (key,) = checkpoints(world)
+    state = by_log(world.table)
+    cleaned = max(item.modified_ms for item in state.listing.values())
+    # Too little is newer than it to be worth another one, but that it is of no use.
+    for modified, written in ((cleaned, False), (cleaned - 1, True), (cleaned - 1, False)):
+        world.store.objects[key] = (world.store.objects[key][0], modified)
+        assert (checkpoint.write_when_due(world.table, state).key is not None) == written
+    assert by_checkpoint(world.table).covered
+
+
 def test_a_checkpoint_has_no_part_that_only_folded_log_files_list() -> None:
     world = eager_world()
     put_append(world, "d=1", "d=2", "d=2")
