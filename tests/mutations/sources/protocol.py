@@ -8,11 +8,11 @@ PROTOCOL = (
     Mutation(
         name="an Appender reads the table's columns while all its callers wait",
         file="include/firnline/appends/service.py",
-        old="""        self._changed.release()
+        old="""        self._lock.release()
         try:
             yield
         finally:
-            self._changed.acquire()
+            self._lock.acquire()
 """,
         new="""        yield
 """,
@@ -691,6 +691,15 @@ PROTOCOL = (
         new="    return True\n",
         breaks="A checkpoint covers a log file that came back, and dead parts are live in it.",
         caught_by=("tests/unit/commit/test_late_checkpoint.py",),
+        unit=True,
+    ),
+    Mutation(
+        name="a checkpoint from before a clean-up is used",
+        file="include/firnline/log/fence.py",
+        old="    if _purged(base.head.mark) < _purged(log.mark):\n        return True\n",
+        new="",
+        breaks="Beside a log file that came back, parts that the log has forgotten are live in it.",
+        caught_by=("tests/unit/state/test_checkpoint.py",),
         unit=True,
     ),
 )
