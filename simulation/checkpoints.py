@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from firnline.commit.checkpoint import encode
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log.checkpoint import Checkpoint
-from firnline.log.reader import LogRead
 from firnline.state import checkpoint
 from firnline.state.snapshot import Snapshot, build
 from simulation.world import Violation
@@ -42,9 +41,8 @@ class Checkpoints:
             if not checkpoint.is_usable(one, snapshot.listing):
                 continue
             self.read += 1
-            known = one.covered | one.folded  # as a reader does, which fetches neither
-            rest = {key: c for key, c in snapshot.contents.items() if key not in known}
-            state = build(snapshot.paths, LogRead(snapshot.listing, rest, (), one))
+            read = checkpoint.read_beside(one, snapshot.listing, snapshot.contents)
+            state = build(snapshot.paths, read)
             if sorted(shown_by(state)) != sorted(shown):
                 differ = sorted(set(shown_by(state)) ^ set(shown))
                 raise Violation(f"with checkpoint {one.key} a reader sees other rows: {differ[:5]}")

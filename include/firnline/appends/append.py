@@ -289,17 +289,14 @@ class Appender:
         checked = check_files(paths, self.columns.read())
         if not new_columns:
             self._refuse_new(checked)
-        if on_progress is None:
-            rows = read_files(paths, cores=other_cores())
-            return self.append(rows, partition, key=key, new_columns=new_columns)
-        show = on_progress
 
         def tell(files: int, rows: int) -> None:
-            show(
-                AppendProgress(
-                    files=len(paths), files_done=files, rows=checked.rows, rows_done=rows
+            if on_progress is not None:
+                on_progress(
+                    AppendProgress(
+                        files=len(paths), files_done=files, rows=checked.rows, rows_done=rows
+                    )
                 )
-            )
 
         tell(0, 0)
         rows = read_files(paths, tell, other_cores())

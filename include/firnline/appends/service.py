@@ -34,6 +34,7 @@ from firnline.appends.buffer import Ack, Bounds, Buffer
 from firnline.appends.intake import Call, Given, RowValidator, is_stream, take_rows
 from firnline.arguments import typed
 from firnline.errors import AppenderFullError, FirnlineError, FlushFailedError, UsageError
+from firnline.locks import lock_and_condition
 from firnline.paths import UNNAMED
 from firnline.settings.load import find_table
 from firnline.shown import Shown
@@ -105,9 +106,7 @@ class Appender(Shown):
         append.check_partition(table, partition)
         self._partition = partition
         self._validator = RowValidator(self._writer, self._waiting_columns)
-        # Entered instead of the condition: an interrupt may end its function with the lock taken.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._lock, self._changed = lock_and_condition()
         self._open: Buffer | None = None
         self._frozen: deque[Buffer] = deque()
         """The first one is being written."""

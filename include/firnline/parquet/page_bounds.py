@@ -1,8 +1,8 @@
-"""Where Arrow puts the smallest and the largest value of each page.
+"""Decide whether Arrow writes the bounds of pages into a page index instead of their headers.
 
-In the header of the page, or all of them in the page index. By headers DuckDB 2.0 takes each row of
-a page for a null whose values are one text, where there are nulls beside them (``IS NULL``; not of
-values of a dictionary, and not of pages that DuckDB itself has written).
+DuckDB 2.0 answers ``IS NULL`` wrongly by bounds in headers: where a page has one text, and nulls
+beside it, it takes all rows of the page for nulls. Values of a dictionary, and pages that it has
+written itself, are read rightly.
 """
 
 # ruff: noqa: TID253 - used by what writes parts; no DAG file imports it at parse

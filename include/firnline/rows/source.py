@@ -183,11 +183,6 @@ def require_file(path: Path, shown: str | None = None) -> None:
         shown: the file's name for the error; None: its path.
     """
     name = shown or str(path)
-    if path.exists() and not path.is_dir() and not path.is_file():
-        raise UsageError(
-            f"{name} is not a regular file: Parquet is read from its end",
-            next_step="write it to a file first, and name that",
-        )
     if path.is_dir():
         raise UsageError(
             f"{name} is a folder and not a file",
@@ -197,6 +192,11 @@ def require_file(path: Path, shown: str | None = None) -> None:
     if not path.exists():
         _refuse_url(name)
         raise UsageError(f"there is no file {name}", next_step="correct the name")
+    if not path.is_file():
+        raise UsageError(
+            f"{name} is not a regular file: Parquet is read from its end",
+            next_step="write it to a file first, and name that",
+        )
     if not os.access(path, os.R_OK):
         raise UsageError(
             f"this user may not read the file {name}", next_step="give it the permission to read"
@@ -362,8 +362,8 @@ class _Begun:
     read: list[pa.RecordBatch] = field(default_factory=list)
     open: pq.ParquetFile | None = None
     spans: list[tuple[list[int], int]] = field(default_factory=list)
-    """What is read of the open file; see ``at_once.spans``. A path may lead to another file by
-    then."""
+    """Row groups of the open file that are read together, and rows at once (``at_once.spans``); of
+    no other file, to which the path may lead by then."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows. Raises PartUnreadableError."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from queue import Empty, SimpleQueue
 
 from firnline.kernel.batches import Batch, batches
 from firnline.kernel.task import KernelResult, KernelTask
+from firnline.locks import lock_and_condition
 from firnline.spark.capacity import Capacity, job_bytes
 
 _CANCEL_S = 1.0
@@ -42,9 +42,7 @@ class UnderWay:
         self._bytes = 0
         self._ended: SimpleQueue[tuple[Future[list[KernelResult]], Batch]] = SimpleQueue()
         self._unheard = 0
-        # Entered instead of the condition: an interrupt may end its function with the lock taken.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._lock, self._changed = lock_and_condition()
         self._pool = ThreadPoolExecutor(capacity.threads, "firnline-spark")
         with self._lock:
             self._fill()

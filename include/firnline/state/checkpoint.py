@@ -10,11 +10,14 @@ be read is logged and skipped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from firnline.errors import CheckpointError, StoreError
 from firnline.log import checkpoint as checkpoint_file
 from firnline.log.checkpoint import Checkpoint
+from firnline.log.reader import LogObject, LogRead
+from firnline.log.records import LogContent
+from firnline.log.schema_lines import folded_by_ours
 from firnline.paths import TablePaths
 from firnline.store.base import ObjectMeta, Store
 
@@ -60,6 +63,21 @@ def newest_usable(
 def is_usable(checkpoint: Checkpoint, listing: Container[str]) -> bool:
     """Return True if every log file that the checkpoint covers is in the listing."""
     return all(key in listing for key in checkpoint.covered)
+
+
+def read_beside(
+    checkpoint: Checkpoint, listing: Mapping[str, LogObject], contents: Mapping[str, LogContent]
+) -> LogRead:
+    """Return what a reader has read by a checkpoint, of log files that were all read.
+
+    As ``read_log`` it leaves out what the checkpoint covers, or it or a transaction has folded. One
+    that is back since, of a writer that slept, lists parts that are dead by now.
+    """
+    known = checkpoint.covered | checkpoint.folded
+    rest = {key: content for key, content in contents.items() if key not in known}
+    folded = folded_by_ours(LogRead(listing, rest))
+    rest = {key: content for key, content in rest.items() if key not in folded}
+    return LogRead(listing, rest, (), checkpoint)
 
 
 def fetch(store: Store, paths: TablePaths, key: str) -> Checkpoint | None:

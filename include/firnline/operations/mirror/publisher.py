@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 from firnline.appends.mirrored import MirrorOutcome
+from firnline.locks import lock_and_condition
 from firnline.log.txn_file import RunIdentity
 from firnline.operations.mirror.after import publish_after, warn
 from firnline.store.client import open_store
@@ -34,9 +35,7 @@ class Publisher:
         self._table = replace(table, store=store)
         self._every_ms = every_ms
         self._run = run
-        # Entered instead of the condition: an interrupt may end its function with the lock taken.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._lock, self._changed = lock_and_condition()
         self._since: int | None = None
         """``Clock.elapsed_ms`` of the oldest append that no publication has begun to show."""
         self._closed = False

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from firnline.errors import CheckpointError, CheckpointVersionError, LogCorruptError
 from firnline.log import fence
 from firnline.log.reader import LogRead
-from firnline.log.schema_lines import folded_by_ours
 from firnline.operations.verify.findings import Findings
 from firnline.state.snapshot import Snapshot, build
 from firnline.state.survey import LogSurvey
 from firnline.store.base import ObjectMeta
 from firnline.table import Table
 from firnline.units import counted
-
-if TYPE_CHECKING:
-    from firnline.log.checkpoint import Checkpoint
 
 
 def check_checkpoints(
@@ -55,6 +49,7 @@ def _check(
 ) -> bool:
     """False for a checkpoint that no reader uses, since log files that it covers are gone."""
     from firnline.log import checkpoint as checkpoint_file
+    from firnline.state.checkpoint import read_beside
 
     for _, data in table.store.get_many([meta.key]):
         if data is None:
@@ -73,7 +68,7 @@ def _check(
             return False
         if replay is None:
             return True
-        read = _read_by(checkpoint, log)
+        read = read_beside(checkpoint, log.listing, log.contents)
         if fence.covers_what_came_back(read):
             return False
         different = _against(replay, read)
@@ -84,18 +79,6 @@ def _check(
                 "delete it, and report this with a copy of it and of the log",
             )  # fmt: skip
     return True
-
-
-def _read_by(checkpoint: Checkpoint, log: LogSurvey) -> LogRead:
-    """Return what a reader reads by a checkpoint: no log file that it or a transaction folded.
-
-    One that is back since, of a writer that slept, lists parts that are dead by now.
-    """
-    known = checkpoint.covered | checkpoint.folded
-    rest = {key: content for key, content in log.contents.items() if key not in known}
-    folded = folded_by_ours(LogRead(log.listing, rest))
-    rest = {key: content for key, content in rest.items() if key not in folded}
-    return LogRead(log.listing, rest, (), checkpoint)
 
 
 def _against(replay: Snapshot, log: LogRead) -> str:
